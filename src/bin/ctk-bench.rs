@@ -1,0 +1,3 @@
+//! The program that runs in each container. Everything is in the library's `bench`.
+
+fn main() {}

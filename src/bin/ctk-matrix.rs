@@ -1,0 +1,3 @@
+//! The host program. Everything is in the library's `cli`.
+
+fn main() {}

@@ -1,0 +1,19 @@
+//! Pure data: what a user asks for, what will be done, what crosses the container's border, what came out.
+//! Nothing here does input or output, reads a clock, or imports from a sibling folder.
+
+pub mod arch;
+pub mod axes;
+pub mod event;
+pub mod kernel;
+pub mod matrix;
+pub mod outcome;
+pub mod path;
+pub mod place;
+pub mod plan;
+pub mod record;
+pub mod selector;
+#[cfg(feature = "host")]
+pub mod spec;
+pub mod units;
+pub mod version;
+pub mod wire;

@@ -1,0 +1,382 @@
+//! What crosses the container's border: one JSON [`Request`] in, framed [`Frame`]s out on stdout.
+//!
+//! A frame is one line, `ctk-frame 1 NONCE LENGTH SHA256 PAYLOAD`, opened by a record separator (U+001E). Everything
+//! else on stdout is noise. The nonce is the run's secret, so that text printed by a compiler or a kernel cannot pass
+//! for a frame; length and hash show damage; the [`Frame::Final`] count shows loss.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::arch::Arch;
+use super::kernel::Kernel;
+use super::matrix::Measure;
+use super::outcome::{Code, Outcome, Stage};
+use super::path::PathId;
+use super::record::{Artifact, Bits, Gpu, GpuMode, Loaded, LoadedFile, Timings};
+use super::version::Version;
+
+/// The version of the protocol. Host and container must agree.
+pub const WIRE: u32 = 1;
+
+/// The longest payload that is accepted, in bytes: an artifact of 12 MB in base64, with room to spare.
+pub const MAX_PAYLOAD: usize = 24 << 20;
+
+const MARK: &str = "\u{1e}ctk-frame ";
+
+/// Everything that `ctk-bench run` is told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// [`WIRE`].
+    pub wire: u32,
+    /// 32 hexadecimal digits that only this run knows.
+    pub nonce: String,
+    /// Whether and which GPU to use.
+    pub gpu: GpuWish,
+    /// The toolkit's files, as the container sees them.
+    pub toolkit: ToolkitFiles,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// What to do, in order.
+    pub tasks: Vec<Task>,
+    /// How often to launch.
+    pub measure: Measure,
+    /// The deadline of one path, in milliseconds.
+    pub path_timeout_ms: u64,
+    /// A writable folder for everything that is made; compilers' temporaries go below it too.
+    pub work: PathBuf,
+}
+
+/// Whether and which GPU to use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GpuWish {
+    /// Do not open the driver.
+    None,
+    /// The first GPU that is visible.
+    First,
+    /// The GPU with this index or UUID.
+    Device(String),
+}
+
+/// One path to carry out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// The cell's id.
+    pub cell: String,
+    /// The path.
+    pub path: PathId,
+    /// What to build for.
+    pub arch: Arch,
+}
+
+/// Where the toolkit's files are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolkitFiles {
+    /// The version that the cell claims; what is loaded is held against it.
+    pub version: Version,
+    /// Folders to look in, best first: `/usr/local/cuda-12.6`, or the root of unpacked wheels.
+    pub roots: Vec<PathBuf>,
+    /// SHA-256 of files that the host has hashed already, by the path that the container sees.
+    #[serde(default)]
+    pub hashes: BTreeMap<PathBuf, String>,
+}
+
+/// One message out of the container.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Frame {
+    /// What the container is, and what driver and GPU it sees. A worker that replaces a dead one says it again.
+    Hello(Box<Hello>),
+    /// A path entered a stage.
+    Stage {
+        /// The cell's id.
+        cell: String,
+        /// The stage.
+        stage: Stage,
+    },
+    /// A path ended.
+    Path(Box<PathResult>),
+    /// Nothing more will come.
+    Final {
+        /// How many [`Frame::Path`] frames were sent.
+        count: usize,
+    },
+}
+
+/// What the container is, and what driver and GPU it sees.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hello {
+    /// The version of `ctk-bench`.
+    pub bench: String,
+    /// The container's C library, where it is glibc.
+    pub glibc: Option<String>,
+    /// Whether a driver was opened, and whose.
+    pub gpu_mode: GpuMode,
+    /// The libcuda that was opened.
+    pub driver: Option<LoadedFile>,
+    /// The GPU.
+    pub gpu: Option<Gpu>,
+    /// Why there is no GPU, though one was wished for.
+    pub failure: Option<Failure>,
+}
+
+/// A stage that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The stage.
+    pub stage: Stage,
+    /// The code, where there is one.
+    pub code: Option<Code>,
+    /// One line: why.
+    pub reason: String,
+    /// The raw text behind it.
+    pub detail: Option<String>,
+}
+
+/// How one path ended, inside the container.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathResult {
+    /// The cell's id.
+    pub cell: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Where it failed.
+    pub stage: Option<Stage>,
+    /// What it failed with.
+    pub code: Option<Code>,
+    /// One line: why.
+    pub reason: Option<String>,
+    /// The raw text behind it.
+    pub detail: Option<String>,
+    /// The libraries and programs that were really used.
+    pub loaded: Loaded,
+    /// What was handed to the driver, or would have been.
+    pub artifact: Option<Artifact>,
+    /// The artifact's bytes in base64, so that the host can keep them.
+    pub artifact_base64: Option<String>,
+    /// Milliseconds and rates.
+    pub timings: Timings,
+    /// The comparison.
+    pub bits: Option<Bits>,
+    /// The UUID of the GPU that launched it.
+    pub gpu: Option<String>,
+}
+
+impl PathResult {
+    /// A result with nothing learned yet.
+    #[must_use]
+    pub fn new(cell: &str, outcome: Outcome) -> Self {
+        Self {
+            cell: cell.into(),
+            outcome,
+            stage: None,
+            code: None,
+            reason: None,
+            detail: None,
+            loaded: Loaded::default(),
+            artifact: None,
+            artifact_base64: None,
+            timings: Timings::default(),
+            bits: None,
+            gpu: None,
+        }
+    }
+
+    /// A path that failed.
+    #[must_use]
+    pub fn failed(cell: &str, failure: Failure) -> Self {
+        Self {
+            stage: Some(failure.stage),
+            code: failure.code,
+            reason: Some(failure.reason),
+            detail: failure.detail,
+            ..Self::new(cell, Outcome::Fail)
+        }
+    }
+}
+
+/// One frame as a line of text, ready to be written in one piece.
+///
+/// # Panics
+/// Never: a frame's JSON has only string keys.
+#[must_use]
+pub fn encode(nonce: &str, frame: &Frame) -> String {
+    let payload = serde_json::to_string(frame).expect("a frame holds only finite numbers, strings and string keys");
+    format!("\n{MARK}{WIRE} {nonce} {} {} {payload}\n", payload.len(), hex(&Sha256::digest(payload.as_bytes())))
+}
+
+/// Lower-case hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// A piece of what came out of a container.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Piece {
+    /// A frame whose nonce, length and hash are right.
+    Frame(Box<Frame>),
+    /// A line that is no frame.
+    Noise(String),
+    /// A line that opens as a frame of this run and is not whole, or cannot be read.
+    Damaged(String),
+}
+
+/// Takes a stream of bytes apart into [`Piece`]s, in whatever chunks it comes.
+#[derive(Debug)]
+pub struct Decoder {
+    nonce: String,
+    line: Vec<u8>,
+    /// The rest of an overlong line is dropped until its end.
+    overlong: bool,
+}
+
+impl Decoder {
+    /// A decoder for frames with this nonce.
+    #[must_use]
+    pub fn new(nonce: &str) -> Self {
+        Self { nonce: nonce.into(), line: Vec::new(), overlong: false }
+    }
+
+    /// Takes the next chunk and gives the pieces that it completes. Empty lines are dropped.
+    pub fn push(&mut self, chunk: &[u8]) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for part in chunk.split_inclusive(|byte| *byte == b'\n') {
+            let ends = part.ends_with(b"\n");
+            let text = if ends { &part[..part.len() - 1] } else { part };
+            if !self.overlong {
+                let room = (MAX_PAYLOAD + 1024).saturating_sub(self.line.len());
+                self.line.extend_from_slice(&text[..text.len().min(room)]);
+                self.overlong = text.len() > room;
+            }
+            if ends {
+                pieces.extend(self.take_line());
+            }
+        }
+        pieces
+    }
+
+    /// Takes what is left after the last line end.
+    pub fn finish(&mut self) -> Vec<Piece> {
+        self.take_line().into_iter().collect()
+    }
+
+    fn take_line(&mut self) -> Option<Piece> {
+        let line = std::mem::take(&mut self.line);
+        let overlong = std::mem::take(&mut self.overlong);
+        let text = String::from_utf8_lossy(&line);
+        let text = text.strip_suffix('\r').unwrap_or(&text);
+        if text.is_empty() {
+            return None;
+        }
+        let Some(at) = text.find(MARK) else { return Some(Piece::Noise(text.into())) };
+        let head = &text[at + MARK.len()..];
+        // A frame of somebody else's is noise: its nonce is not ours.
+        let mut fields = head.splitn(5, ' ');
+        let (version, nonce) = (fields.next(), fields.next());
+        if nonce != Some(self.nonce.as_str()) {
+            return Some(Piece::Noise(text.into()));
+        }
+        if overlong {
+            return Some(Piece::Damaged("a frame is longer than is accepted".into()));
+        }
+        Some(match read(version, fields.next(), fields.next(), fields.next()) {
+            Ok(frame) => Piece::Frame(Box::new(frame)),
+            Err(why) => Piece::Damaged(why),
+        })
+    }
+}
+
+fn read(
+    version: Option<&str>,
+    length: Option<&str>,
+    hash: Option<&str>,
+    payload: Option<&str>,
+) -> Result<Frame, String> {
+    let version = version.unwrap_or_default();
+    if version != WIRE.to_string() {
+        return Err(format!("a frame has protocol version {version:?}, not {WIRE}: ctk-bench and ctk-matrix differ"));
+    }
+    let payload = payload.ok_or("a frame ends before its payload")?;
+    if length != Some(payload.len().to_string().as_str()) {
+        return Err(format!("a frame says {} bytes and has {}", length.unwrap_or_default(), payload.len()));
+    }
+    if hash != Some(hex(&Sha256::digest(payload.as_bytes())).as_str()) {
+        return Err("a frame's hash is not that of its payload".into());
+    }
+    serde_json::from_str(payload).map_err(|error| format!("a frame cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONCE: &str = "00112233445566778899aabbccddeeff";
+
+    fn decode(bytes: &[u8], chunk: usize) -> Vec<Piece> {
+        let mut decoder = Decoder::new(NONCE);
+        let mut pieces: Vec<_> = bytes.chunks(chunk).flat_map(|chunk| decoder.push(chunk)).collect();
+        pieces.extend(decoder.finish());
+        pieces
+    }
+
+    #[test]
+    fn frames_come_back_from_any_chunking_and_between_noise() {
+        let frame = Frame::Final { count: 7 };
+        let text = format!("banner without line end{}noise\n{}", encode(NONCE, &frame), encode(NONCE, &frame));
+        for chunk in [1, 2, 3, 7, 1000] {
+            let pieces = decode(text.as_bytes(), chunk);
+            let frame = Piece::Frame(Box::new(frame.clone()));
+            let noise = |text: &str| Piece::Noise(text.into());
+            assert_eq!(
+                pieces,
+                [noise("banner without line end"), frame.clone(), noise("noise"), frame],
+                "chunk {chunk}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_forged_frame_is_noise() {
+        let forged = encode("ffffffffffffffffffffffffffffffff", &Frame::Final { count: 1 });
+        assert!(matches!(decode(forged.as_bytes(), 64).as_slice(), [Piece::Noise(_)]));
+    }
+
+    #[test]
+    fn every_damage_to_a_frame_shows() {
+        let whole = encode(NONCE, &Frame::Stage { cell: "c".into(), stage: Stage::Load });
+        assert!(matches!(decode(whole.as_bytes(), 9).as_slice(), [Piece::Frame(_)]));
+        let payload_at = whole.find('{').unwrap();
+        for cut in payload_at..whole.len() - 2 {
+            let pieces = decode(&whole.as_bytes()[..cut], 64);
+            assert!(matches!(pieces.as_slice(), [Piece::Damaged(_)]), "cut at {cut}: {pieces:?}");
+        }
+        let flipped = whole.replace("\"load\"", "\"lord\"");
+        assert!(matches!(decode(flipped.as_bytes(), 64).as_slice(), [Piece::Damaged(_)]));
+        let newer = whole.replacen("ctk-frame 1", "ctk-frame 2", 1);
+        assert!(matches!(decode(newer.as_bytes(), 64).as_slice(), [Piece::Damaged(_)]));
+    }
+
+    #[test]
+    fn an_endless_line_takes_bounded_memory() {
+        let mut decoder = Decoder::new(NONCE);
+        let chunk = vec![b'x'; 1 << 20];
+        for _ in 0..64 {
+            assert!(decoder.push(&chunk).is_empty());
+        }
+        assert!(decoder.line.len() <= MAX_PAYLOAD + 1024);
+        assert!(matches!(decoder.push(b"\n").as_slice(), [Piece::Noise(_)]));
+        assert!(matches!(
+            decoder.push(encode(NONCE, &Frame::Final { count: 0 }).as_bytes()).as_slice(),
+            [Piece::Frame(_)]
+        ));
+    }
+}

@@ -1,0 +1,1 @@
+//! The test suite's libcuda.so.1.
