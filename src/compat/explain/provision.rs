@@ -1,0 +1,121 @@
+//! What pip says when a toolkit cannot be put on the machine, and what the loader says when a library is missing.
+
+use super::rule::Rule;
+use crate::model::outcome::Stage;
+
+const PIP: &str = "pip source";
+
+/// Texts, the special before the general: pip without a network ends with "no matching distribution" too.
+pub(super) const RULES: &[Rule] = &[
+    Rule::text(
+        &["no space left on device", "errno 28"],
+        [
+            "the disk is full",
+            "wheels and what is unpacked of them go into the cache folder",
+            "free space, or set CTK_MATRIX_CACHE to a folder with more",
+            "errno(3)",
+        ],
+    ),
+    Rule::text(
+        &["no module named pip", "no module named 'pip'"],
+        [
+            "this Python has no pip",
+            "distributions ship it in a package of its own",
+            "install it (python3-pip, or python3 -m ensurepip), or name a toolkit by `dir:` or `image:`",
+            PIP,
+        ],
+    ),
+    Rule::text(
+        &["python3: command not found", "python3: not found", "no such file or directory: 'python3'"],
+        [
+            "there is no Python on this machine",
+            "toolkits from wheels are fetched by python3 -m pip",
+            "install python3 with pip, or name a toolkit by `dir:` or `image:`",
+            PIP,
+        ],
+    ),
+    Rule::text(
+        &["certificate_verify_failed"],
+        [
+            "pip does not trust the package index",
+            "a proxy with a certificate of its own is in between, or the clock is wrong",
+            "give pip the certificate (PIP_CERT, or `cert` in its configuration)",
+            PIP,
+        ],
+    ),
+    Rule::text(
+        &[
+            "newconnectionerror",
+            "max retries exceeded",
+            "temporary failure in name resolution",
+            "name or service not known",
+            "network is unreachable",
+            "failed to establish a new connection",
+            "read timed out",
+            "connecttimeouterror",
+            "proxyerror",
+        ],
+        [
+            "pip has no way to the package index",
+            "there is no network, or pip's index or proxy is not set",
+            "check `python3 -m pip config list`, or name a toolkit by `dir:` or `image:`",
+            PIP,
+        ],
+    ),
+    Rule::text(
+        &["connection refused", "connection reset by peer"],
+        [
+            "pip has no way to the package index",
+            "there is no network, or pip's index or proxy is not set",
+            "check `python3 -m pip config list`, or name a toolkit by `dir:` or `image:`",
+            PIP,
+        ],
+    )
+    .at(&[Stage::Provision]),
+    Rule::text(
+        &["do not match the hashes"],
+        [
+            "a wheel is not the one that is pinned",
+            "the download was damaged, or the index serves another file under the same version",
+            "try again without pip's cache; if it stays so, do not use that index",
+            PIP,
+        ],
+    ),
+    Rule::text(
+        &["no matching distribution found", "could not find a version that satisfies"],
+        [
+            "the package index has no such wheel for this machine",
+            "the index is a mirror without NVIDIA's packages, the machine is not x86-64, or pip is too old \
+             for the wheel's tag",
+            "check pip's index and `python3 -m pip --version`, or name a toolkit by `dir:` or `image:`",
+            PIP,
+        ],
+    ),
+    Rule::text(
+        &["externally-managed-environment"],
+        [
+            "this Python refuses packages from pip",
+            "the distribution manages it",
+            "use a virtual environment's python3, or name a toolkit by `dir:` or `image:`",
+            "PEP 668",
+        ],
+    ),
+    Rule::text(
+        &["version `glibc_"],
+        [
+            "a program is built for a newer C library than the container has",
+            "a program takes the symbol versions of the machine on which it was built",
+            "use the released ctk-bench (glibc 2.17), or an image with a newer C library",
+            "ld.so",
+        ],
+    ),
+    Rule::text(
+        &["cannot open shared object file"],
+        [
+            "a library is missing",
+            "it is not in the container, or not where the loader looks",
+            "look for the name in the image, and check the toolkit's folder",
+            "ld.so",
+        ],
+    ),
+];
