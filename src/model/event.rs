@@ -44,6 +44,13 @@ pub enum RunEvent {
         /// The line, as it came.
         line: String,
     },
+    /// An artifact that a path made, before the record that names it.
+    Artifact {
+        /// The SHA-256 of its bytes, under which it is kept.
+        sha256: String,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
     /// A cell ended. Boxed, since a record is large beside the other events.
     CellFinished(Box<Record>),
     /// A job's container or process is gone.

@@ -54,6 +54,9 @@ impl Launch {
     /// The lesson's launch: 4 Mi + 611 elements, so that the bounds check is live, and 256 threads a block.
     pub const VECTOR_ADD: Self = Self { n: 4_194_915, block: 256 };
 
+    /// The SHA-256 of the output's little-endian bytes for [`Self::VECTOR_ADD`]. A pass without it is none.
+    pub const VECTOR_ADD_OUT: &'static str = "11d347a4e363c4fe2a3d89bdaa23574198fda2e1a01d819d249c465b7f4d895d";
+
     /// Bytes that the algorithm must move: two reads and one write of four bytes an element.
     #[must_use]
     pub const fn bytes_moved(&self) -> u64 {
@@ -145,7 +148,8 @@ mod tests {
     fn inputs_and_output_are_the_published_bytes() {
         assert_eq!(sha256(input_a), "22c6b177eb16ccdc59b0301b04550fc12e26850379e49b79b6fdfe238be060f4");
         assert_eq!(sha256(input_b), "0cf2a3b4cac5fcae0b43843b0fbd36b9c037bd0b5155b7fa20215537d2251470");
-        assert_eq!(sha256(expected), "11d347a4e363c4fe2a3d89bdaa23574198fda2e1a01d819d249c465b7f4d895d");
+        assert_eq!(sha256(expected), Launch::VECTOR_ADD_OUT);
+        assert_eq!(Launch::VECTOR_ADD_OUT, "11d347a4e363c4fe2a3d89bdaa23574198fda2e1a01d819d249c465b7f4d895d");
     }
 
     #[test]

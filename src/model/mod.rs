@@ -4,8 +4,12 @@
 pub mod arch;
 pub mod axes;
 pub mod event;
+#[cfg(feature = "host")]
+pub mod expand;
 pub mod kernel;
 pub mod matrix;
+#[cfg(feature = "host")]
+pub(crate) mod nearest;
 pub mod outcome;
 pub mod path;
 pub mod place;

@@ -28,6 +28,9 @@ pub struct Report {
     /// Combinations that are not cells, each with its reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub excluded: Vec<super::plan::Excluded>,
+    /// Earlier attempts at a cell on the same GPU and driver, which a newer run of a merged report replaced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub superseded: Vec<Record>,
 }
 
 /// One run of `ctk-matrix run`.

@@ -1,0 +1,175 @@
+//! Every combination that a matrix speaks of, sorted, each either a cell or left out for a reason.
+//! Its main type is [`Candidates`].
+
+use std::collections::HashMap;
+
+use super::error::PlanError;
+use crate::model::arch::Arch;
+use crate::model::axes::Axes;
+use crate::model::kernel::Kernel;
+use crate::model::matrix::{ArchChoice, Include, Matrix, Toolkit};
+use crate::model::path::{Family, PathId, PathPattern};
+use crate::model::version::Version;
+
+/// More combinations than anyone waits for, and few enough to be held in memory.
+const MOST: usize = 100_000;
+
+/// All combinations, in report order.
+pub(super) struct Candidates {
+    /// The matrix's toolkits, then those that `include:` adds.
+    pub(super) toolkits: Vec<Toolkit>,
+    pub(super) list: Vec<Candidate>,
+}
+
+/// One combination.
+#[derive(Clone)]
+pub(super) struct Candidate {
+    /// Index into [`Candidates::toolkits`].
+    pub(super) toolkit: usize,
+    /// Index into [`Matrix::kernels`].
+    pub(super) kernel: usize,
+    /// Where its capability stands among all.
+    arch: usize,
+    pub(super) axes: Axes,
+    /// Why it is no cell; none if it is one.
+    pub(super) out: Option<Out>,
+}
+
+/// Why a combination is no cell.
+#[derive(Clone)]
+pub(super) struct Out {
+    pub(super) reason: String,
+    pub(super) link: Option<String>,
+}
+
+impl Candidates {
+    pub(super) fn of(matrix: &Matrix, native: Arch) -> Result<Self, PlanError> {
+        let mut archs = match &matrix.arch {
+            ArchChoice::Native => vec![native],
+            ArchChoice::List(list) => list.clone(),
+        };
+        let own_archs = archs.len();
+        archs.extend(matrix.include.iter().filter_map(|rule| rule.arch));
+        let toolkits = toolkits(matrix);
+        let forms: Vec<_> = matrix.kernels.iter().map(|kernel| matrix_forms(&matrix.paths, kernel)).collect();
+        let too_many = || PlanError::TooMany { origin: matrix.origin.clone(), most: MOST };
+
+        let a_toolkit: usize = forms.iter().map(Vec::len).sum::<usize>().saturating_mul(own_archs);
+        if a_toolkit.saturating_mul(matrix.toolkits.len()) > MOST {
+            return Err(too_many());
+        }
+        let among: Vec<Version> = toolkits.iter().map(|toolkit| toolkit.version).collect();
+        let mut list = Vec::with_capacity(a_toolkit * matrix.toolkits.len());
+        for (toolkit, entry) in matrix.toolkits.iter().enumerate() {
+            for (kernel, forms) in forms.iter().enumerate() {
+                for (arch, value) in archs[..own_archs].iter().enumerate() {
+                    for (path, lack) in forms {
+                        let axes = axes(entry, &matrix.kernels[kernel], *value, *path);
+                        let out = excluded(matrix, &axes, entry.version, &among)
+                            .or_else(|| lack.clone().map(|reason| Out { reason, link: None }));
+                        list.push(Candidate { toolkit, kernel, arch, axes, out });
+                    }
+                }
+            }
+        }
+        let mut these = Self { toolkits, list };
+        these.include(matrix, &archs, own_archs).ok_or_else(too_many)?;
+        these.list.sort_by_key(Candidate::key);
+        Ok(these)
+    }
+
+    /// Adds what `include:` names. `None` if that is too much.
+    fn include(&mut self, matrix: &Matrix, archs: &[Arch], own_archs: usize) -> Option<()> {
+        if matrix.include.is_empty() {
+            return Some(());
+        }
+        let key = |axes: &Axes| (axes.toolkit.clone(), axes.kernel.clone(), axes.arch, axes.path);
+        let mut known: HashMap<_, usize> =
+            self.list.iter().enumerate().map(|(index, candidate)| (key(&candidate.axes), index)).collect();
+        for rule in &matrix.include {
+            let toolkit = self.toolkits.iter().position(|toolkit| toolkit.name == rule.toolkit.name)?;
+            let kernels = matrix.kernels.iter().enumerate();
+            for (kernel, entry) in kernels.filter(|(_, kernel)| named(rule, kernel)) {
+                let chosen: &[Arch] = rule.arch.as_ref().map_or(&archs[..own_archs], std::slice::from_ref);
+                for value in chosen {
+                    for (path, lack) in forms(rule.path, entry) {
+                        let axes = axes(&self.toolkits[toolkit], entry, *value, path);
+                        let out = lack.map(|reason| Out { reason, link: None });
+                        let arch = archs.iter().position(|other| other == value)?;
+                        if let Some(index) = known.get(&key(&axes)) {
+                            // A rule brings back what `exclude:` took.
+                            self.list[*index].out = out;
+                        } else {
+                            known.insert(key(&axes), self.list.len());
+                            self.list.push(Candidate { toolkit, kernel, arch, axes, out });
+                        }
+                    }
+                }
+                if self.list.len() > MOST {
+                    return None;
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+impl Candidate {
+    fn key(&self) -> (usize, usize, usize, PathId) {
+        // The order of families and forms is the order of reports.
+        (self.toolkit, self.kernel, self.arch, self.axes.path)
+    }
+}
+
+fn named(rule: &Include, kernel: &Kernel) -> bool {
+    rule.kernel.as_ref().is_none_or(|name| *name == kernel.name)
+}
+
+fn toolkits(matrix: &Matrix) -> Vec<Toolkit> {
+    let mut toolkits = matrix.toolkits.clone();
+    for rule in &matrix.include {
+        if !toolkits.iter().any(|toolkit| toolkit.name == rule.toolkit.name) {
+            toolkits.push(rule.toolkit.clone());
+        }
+    }
+    toolkits
+}
+
+fn axes(toolkit: &Toolkit, kernel: &Kernel, arch: Arch, path: PathId) -> Axes {
+    Axes { toolkit: toolkit.name.clone(), path, kernel: kernel.name.clone(), arch, stack: None }
+}
+
+fn excluded(matrix: &Matrix, axes: &Axes, version: Version, among: &[Version]) -> Option<Out> {
+    let rule = matrix.exclude.iter().find(|rule| rule.pattern.matches(axes, version, among))?;
+    Some(Out { reason: rule.reason.clone(), link: rule.link.clone() })
+}
+
+fn matrix_forms(paths: &[PathPattern], kernel: &Kernel) -> Vec<(PathId, Option<String>)> {
+    paths.iter().flat_map(|pattern| forms(*pattern, kernel)).collect()
+}
+
+/// The paths that a pattern stands for with this kernel, each with the reason why it cannot be a cell, if it cannot.
+fn forms(pattern: PathPattern, kernel: &Kernel) -> Vec<(PathId, Option<String>)> {
+    let paths = PathId::ALL.into_iter().filter(|path| pattern.matches(*path));
+    let lacking: Vec<_> = paths.map(|path| (path, lack(path, kernel))).collect();
+    // `driver` stands for the artifacts that there are. Only if there are none is their absence worth a word.
+    if pattern == PathPattern::Family(Family::Driver) && !kernel.prebuilt.is_empty() {
+        return lacking.into_iter().filter(|(_, lack)| lack.is_none()).collect();
+    }
+    lacking
+}
+
+fn lack(path: PathId, kernel: &Kernel) -> Option<String> {
+    let name = &kernel.name;
+    match path.family {
+        Family::Driver if kernel.prebuilt.contains_key(&path.form) => None,
+        Family::Driver => {
+            let form = path.form;
+            Some(format!("kernel {name} has no {form} made beforehand; name an artifact as {{file: {name}.{form}, …}}"))
+        }
+        Family::Nvrtc | Family::Nvcc if kernel.source.is_some() => None,
+        Family::Nvrtc | Family::Nvcc => {
+            Some(format!("kernel {name} is an artifact without source; only the driver family loads it"))
+        }
+    }
+}
