@@ -1,3 +1,5 @@
 //! The program that runs in each container. Everything is in the library's `bench`.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    ctk_matrix::bench::main()
+}
