@@ -1,0 +1,155 @@
+//! Runs the machine's own `python3 -m pip`, so that its index, proxy and cache settings hold. This is the only file that
+//! names pip's options. The main type is [`Pip`]; a future that is dropped ends pip and all that it started.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::process::Command;
+
+use super::diagnosis::{PipEnd, diagnose};
+use super::error::{ProvisionError, cause};
+use super::tree;
+use super::wheels::Pin;
+
+/// How often the size on disk is looked at.
+const POLL: Duration = Duration::from_millis(200);
+
+/// Without a byte for so long, pip is ended. Its own time limit for one read is 15 s by default, 180 s where a slow
+/// proxy asked for more, and it tries again.
+const IDLE: Duration = Duration::from_mins(2);
+
+/// The most of pip's output that is kept, of each stream: the errors are at its end.
+const KEPT_OUTPUT: usize = 128 << 10;
+
+/// How pip is run.
+#[derive(Debug, Clone)]
+pub struct Pip {
+    /// The interpreter: `python3`, looked up in `PATH`.
+    pub python: OsString,
+    /// Environment beyond what is inherited.
+    pub env: BTreeMap<OsString, OsString>,
+    /// Without a byte for so long, pip is ended.
+    pub idle: Duration,
+}
+
+impl Default for Pip {
+    fn default() -> Self {
+        Self { python: "python3".into(), env: BTreeMap::new(), idle: IDLE }
+    }
+}
+
+impl Pip {
+    /// Unpacks the wheels into `staging/tree`. Everything that pip writes but its own cache goes below `staging`, so
+    /// that its size there is the progress that `tick` is told. `full` is the error for a full disk.
+    pub(crate) async fn install(
+        &self,
+        staging: &Path,
+        pins: &[Pin],
+        tick: &(dyn Fn(u64) + Send + Sync),
+        full: ProvisionError,
+    ) -> Result<(), ProvisionError> {
+        let python = self.python.to_string_lossy().into_owned();
+        let mut command = self.command(staging);
+        let mut child = command
+            .spawn()
+            .map_err(|error| ProvisionError::NoPython { python: python.clone(), cause: cause(&error) })?;
+        let mut group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let end = async { tokio::join!(child.wait(), tail(stdout), tail(stderr)) };
+        tokio::pin!(end);
+
+        let mut poll = tokio::time::interval(POLL);
+        poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let (mut seen, mut since) = (0, Instant::now());
+        let (status, stdout, stderr) = loop {
+            tokio::select! {
+                end = &mut end => break end,
+                _ = poll.tick() => {
+                    let size = tree::size(staging);
+                    if size != seen {
+                        (seen, since) = (size, Instant::now());
+                        tick(size);
+                    } else if since.elapsed() >= self.idle {
+                        return Err(ProvisionError::Idle { seconds: self.idle.as_secs() });
+                    }
+                }
+            }
+        };
+        group.0 = None;
+        let status =
+            status.map_err(|error| ProvisionError::NoPython { python: python.clone(), cause: cause(&error) })?;
+        let end = match (status.code(), status.signal()) {
+            (Some(0), _) => return Ok(()),
+            (Some(code), _) => PipEnd::Code(code),
+            (None, signal) => PipEnd::Signal(signal.unwrap_or_default()),
+        };
+        let requirements: Vec<_> = pins.iter().map(Pin::requirement).collect();
+        Err(diagnose(&python, &requirements, end, &format!("{stdout}\n{stderr}"), full))
+    }
+
+    fn command(&self, staging: &Path) -> Command {
+        let mut command = Command::new(&self.python);
+        command.args(["-m", "pip", "install", "--no-deps", "--only-binary=:all:", "--no-compile", "--no-input"]);
+        command.args(["--disable-pip-version-check", "--progress-bar", "off"]);
+        // pip's own defaults keep a machine without a network waiting for minutes.
+        let said = |name: &str| self.env.contains_key(OsStr::new(name)) || std::env::var_os(name).is_some();
+        if !said("PIP_RETRIES") {
+            command.args(["--retries", "2"]);
+        }
+        if !said("PIP_DEFAULT_TIMEOUT") && !said("PIP_TIMEOUT") {
+            command.args(["--timeout", "20"]);
+        }
+        command.arg("--target").arg(staging.join("tree"));
+        command.arg("--require-hashes").arg("-r").arg(staging.join("requirements.txt"));
+        // Settings for installing into an interpreter contradict `--target`; a constraint file contradicts hashes.
+        for name in ["PIP_PREFIX", "PIP_ROOT", "PIP_CONSTRAINT"] {
+            command.env_remove(name);
+        }
+        command.envs([("PIP_USER", "0"), ("PIP_REQUIRE_VIRTUALENV", "0"), ("PIP_QUIET", "0")]);
+        command.envs([("PIP_ROOT_USER_ACTION", "ignore"), ("PYTHONUNBUFFERED", "1"), ("NO_COLOR", "1")]);
+        command.envs(&self.env).env("TMPDIR", staging.join("tmp"));
+        // `python3 -m` looks for modules in the working folder first, and the user's may hold a `pip.py`.
+        command.current_dir(staging);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own: Ctrl-C reaches us first, and all that pip starts can be ended.
+        command.process_group(0).kill_on_drop(true);
+        command
+    }
+}
+
+/// Ends pip's process group when it is dropped while pip runs.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(pid) = self.0 {
+            // Neither can fail for a child that has not been reaped.
+            let _ = kill_process_group(pid, Signal::KILL);
+            // Not reaped, only waited for, so that nothing writes below the folder that is removed next.
+            let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        }
+    }
+}
+
+/// Reads a stream to its end and keeps the last of it.
+async fn tail(stream: Option<impl AsyncRead + Unpin>) -> String {
+    let mut kept = Vec::new();
+    if let Some(mut stream) = stream {
+        let mut buffer = vec![0_u8; 8 << 10];
+        while let Ok(read) = stream.read(&mut buffer).await
+            && read > 0
+        {
+            kept.extend_from_slice(&buffer[..read]);
+            if kept.len() > 2 * KEPT_OUTPUT {
+                kept.drain(..kept.len() - KEPT_OUTPUT);
+            }
+        }
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}
