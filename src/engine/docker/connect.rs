@@ -1,0 +1,266 @@
+//! Finding the engine and deciding whether it will do. Its main type is [`Wish`].
+//!
+//! An engine that is absent, one that refuses and one that is too old are told apart: only the first lets a run fall
+//! back to child processes.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+
+use super::super::attach::EngineFeatures;
+use super::super::handover::checked_bench;
+use super::super::job::EngineError;
+use super::api::{Api, Failure};
+use super::{About, Docker};
+use crate::model::record::{EngineInfo, EngineKind};
+
+/// Docker 20.10, the oldest that is tested.
+const MIN_API: (u32, u32) = (1, 41);
+/// A local engine accepts a connection at once or not at all.
+const CONNECT: Duration = Duration::from_secs(5);
+/// bollard's own limit, in seconds, must be longer than every limit set here.
+const CLIENT_TIMEOUT: u64 = 7 * 24 * 3600;
+
+/// Where to look for an engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wish {
+    /// Addresses, the first that is there is taken.
+    addresses: Vec<String>,
+    /// Whether the user named it.
+    named: bool,
+    /// A docker context other than the default one, which is not used.
+    context: Option<String>,
+}
+
+impl Wish {
+    /// What this process's environment asks for.
+    pub(super) fn of_this_process() -> Self {
+        let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
+        if let Some(host) = variable("DOCKER_HOST") {
+            return Self::address(&host);
+        }
+        let mut addresses = vec!["unix:///var/run/docker.sock".to_owned()];
+        // A daemon without root listens here.
+        addresses.extend(variable("XDG_RUNTIME_DIR").map(|folder| format!("unix://{folder}/docker.sock")));
+        let folder = variable("DOCKER_CONFIG").map(PathBuf::from);
+        let folder = folder.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".docker")));
+        let context = variable("DOCKER_CONTEXT").or_else(|| current_context(&folder?.join("config.json")));
+        Self { addresses, named: false, context: context.filter(|name| name != "default") }
+    }
+
+    /// One address.
+    pub(super) fn address(address: &str) -> Self {
+        Self { addresses: vec![address.into()], named: true, context: None }
+    }
+}
+
+fn current_context(file: &Path) -> Option<String> {
+    let config: serde_json::Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
+    Some(config.get("currentContext")?.as_str()?.to_owned())
+}
+
+pub(super) async fn connect(wish: Wish, bench: PathBuf) -> Result<Docker, EngineError> {
+    let mut absent = Vec::new();
+    for address in &wish.addresses {
+        match reach(address, wish.named).await {
+            Ok(client) => {
+                let bench = checked_bench(&bench, true)?;
+                let context = wish.context.as_ref().map(|name| {
+                    format!("docker context `{name}` is not used, {address} is: set DOCKER_HOST to use another engine")
+                });
+                return describe(Api::new(client), address, bench, context.into_iter().collect()).await;
+            }
+            Err(EngineError::Absent(why)) => absent.push(why),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(EngineError::Absent(format!("{}: start Docker, or use --engine process", absent.join("; "))))
+}
+
+/// Opens a connection by hand first: bollard gives one error for a missing socket, a dead one and a forbidden one.
+async fn reach(address: &str, named: bool) -> Result<bollard::Docker, EngineError> {
+    let said = if named { format!("DOCKER_HOST={address}") } else { address.to_owned() };
+    let refuses = |why: &str| EngineError::Refuses(format!("{said} {why}"));
+    let wrong = |error: bollard::errors::Error| refuses(&format!("cannot be used: {error}"));
+    if let Some(path) = address.strip_prefix("unix://") {
+        let connection = timeout(CONNECT, UnixStream::connect(path)).await;
+        check(connection.map(|connected| connected.map(drop)), path)?;
+        return bollard::Docker::connect_with_unix(path, CLIENT_TIMEOUT, bollard::API_DEFAULT_VERSION).map_err(wrong);
+    }
+    let Some(place) = address.strip_prefix("tcp://").or_else(|| address.strip_prefix("http://")) else {
+        return Err(refuses("is not an address that ctk-matrix speaks to: unix:// and tcp:// on this machine are"));
+    };
+    if env::var_os("DOCKER_TLS_VERIFY").is_some_and(|value| !value.is_empty()) {
+        return Err(refuses("asks for TLS, which ctk-matrix does not speak: use the engine's unix:// socket"));
+    }
+    let place = place.trim_end_matches('/');
+    let host = place.rsplit_once(':').map_or(place, |(host, _)| host).trim_matches(['[', ']']);
+    if host != "localhost" && !host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()) {
+        return Err(refuses(
+            "is another machine, which binds of this machine's folders do not reach: run ctk-matrix there",
+        ));
+    }
+    let connection = timeout(CONNECT, TcpStream::connect(place)).await;
+    check(connection.map(|connected| connected.map(drop)), place)?;
+    let address = format!("tcp://{place}");
+    bollard::Docker::connect_with_http(&address, CLIENT_TIMEOUT, bollard::API_DEFAULT_VERSION).map_err(wrong)
+}
+
+fn check<T>(connection: Result<io::Result<()>, T>, place: &str) -> Result<(), EngineError> {
+    let error = match connection {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(error)) => error,
+        Err(_) => return Err(EngineError::Refuses(format!("the engine at {place} does not accept a connection"))),
+    };
+    Err(match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            EngineError::Absent(format!("there is no socket at {place}"))
+        }
+        io::ErrorKind::ConnectionRefused => EngineError::Absent(format!("nothing listens at {place}")),
+        io::ErrorKind::PermissionDenied => EngineError::Refuses(format!(
+            "{place} may not be opened by this user: `sudo usermod -aG docker $USER`, then log in again"
+        )),
+        _ => EngineError::Refuses(format!("{place} cannot be opened: {error}")),
+    })
+}
+
+async fn describe(api: Api, address: &str, bench: PathBuf, notes: Vec<String>) -> Result<Docker, EngineError> {
+    let refuses = |failure: Failure| EngineError::Refuses(format!("the engine at {address} refuses: {failure}"));
+    let version = api.version().await.map_err(refuses)?;
+    let spoken = version.api_version.unwrap_or_default();
+    let number = numbers(&spoken).ok_or_else(|| {
+        EngineError::Refuses(format!("the engine at {address} names no API version: it is not Docker's API"))
+    })?;
+    if number < MIN_API {
+        return Err(EngineError::Refuses(format!(
+            "the engine at {address} speaks API {spoken}, and {}.{} is needed: update it to Docker 20.10 or later",
+            MIN_API.0, MIN_API.1
+        )));
+    }
+    let system = api.system().await.map_err(refuses)?;
+    let (os, arch) = (version.os.unwrap_or_default(), version.arch.unwrap_or_default());
+    let ours = if env::consts::ARCH == "aarch64" { "arm64" } else { "amd64" };
+    if os != "linux" || arch != ours {
+        return Err(EngineError::Refuses(format!(
+            "the engine at {address} runs {os}/{arch} containers, and ctk-bench is a linux/{ours} program: use an engine of this machine's own kind"
+        )));
+    }
+    let security = system.security_options.unwrap_or_default();
+    let mut runtimes: Vec<String> = system.runtimes.unwrap_or_default().into_keys().collect();
+    runtimes.sort();
+    let features = EngineFeatures {
+        containers: true,
+        api: number,
+        runtimes,
+        default_runtime: system.default_runtime,
+        cdi_dirs: system.cdi_spec_dirs.unwrap_or_default().into_iter().map(PathBuf::from).collect(),
+        discovered: system
+            .discovered_devices
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|device| device.source.as_deref() == Some("cdi"))
+            .filter_map(|device| device.id)
+            .collect(),
+    };
+    let about = About {
+        bench,
+        info: EngineInfo { kind: EngineKind::Docker, version: version.version, api: Some(spoken) },
+        features,
+        selinux: security.iter().any(|option| option.split(',').any(|part| part == "name=selinux")),
+        notes,
+    };
+    Ok(Docker { api, about: Arc::new(about) })
+}
+
+fn numbers(version: &str) -> Option<(u32, u32)> {
+    let (major, minor) = version.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixListener;
+
+    use super::*;
+
+    fn bench() -> PathBuf {
+        "/bin/true".into()
+    }
+
+    async fn error(address: &str) -> EngineError {
+        connect(Wish::address(address), bench()).await.map(|docker| docker.about.info.clone()).unwrap_err()
+    }
+
+    /// An engine that answers every request with this body.
+    async fn answering(body: &'static str) -> EngineError {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("s");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let server = tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 4096];
+                // The first connection only asks whether somebody listens.
+                if stream.read(&mut request).await.is_ok_and(|count| count > 0) {
+                    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length";
+                    stream.write_all(format!("{head}: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
+                }
+            }
+        });
+        let error = error(&format!("unix://{}", socket.display())).await;
+        server.abort();
+        error
+    }
+
+    #[tokio::test]
+    async fn a_missing_socket_and_a_dead_one_are_absent() {
+        let dir = tempfile::tempdir().unwrap();
+        let address = |name: &str| format!("unix://{}", dir.path().join(name).display());
+        let EngineError::Absent(text) = error(&address("none")).await else { panic!("not absent") };
+        assert!(text.starts_with("there is no socket at /") && text.ends_with("or use --engine process"), "{text}");
+        drop(UnixListener::bind(dir.path().join("dead")).unwrap());
+        let EngineError::Absent(text) = error(&address("dead")).await else { panic!("not absent") };
+        assert!(text.starts_with("nothing listens at /"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn an_old_engine_and_a_foreign_one_refuse_with_the_cure() {
+        let EngineError::Refuses(text) = answering(r#"{"ApiVersion":"1.40"}"#).await else { panic!("took it") };
+        assert!(text.contains("speaks API 1.40, and 1.41 is needed: update it to Docker 20.10"), "{text}");
+        let EngineError::Refuses(text) = answering("{}").await else { panic!("took it") };
+        assert!(text.ends_with("it is not Docker's API"), "{text}");
+        let windows = r#"{"ApiVersion":"1.47","Os":"windows","Arch":"amd64"}"#;
+        let EngineError::Refuses(text) = answering(windows).await else { panic!("took it") };
+        assert!(text.contains("runs windows/amd64 containers"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn addresses_that_lead_elsewhere_are_refused_in_one_line() {
+        for (address, part) in [
+            ("ssh://host", "unix:// and tcp:// on this machine are"),
+            ("tcp://192.0.2.1:2375", "is another machine"),
+            ("tcp://engine.example:2375", "is another machine"),
+        ] {
+            let EngineError::Refuses(text) = error(address).await else { panic!("took {address}") };
+            assert!(text.contains(part) && !text.contains('\n'), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_context_is_read_from_dockers_configuration() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.json");
+        fs::write(&file, r#"{"auths":{},"currentContext":"far"}"#).unwrap();
+        assert_eq!(current_context(&file).as_deref(), Some("far"));
+        fs::write(&file, "{").unwrap();
+        assert_eq!(current_context(&file), None);
+    }
+}
