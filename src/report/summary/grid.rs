@@ -1,0 +1,85 @@
+//! The compatibility grid: toolkits down, paths across. Its main type is [`Grid`].
+
+use super::mark::Mark;
+use super::mode_of;
+use super::places::Places;
+use crate::model::axes::Axes;
+use crate::model::path::PathId;
+use crate::model::record::Report;
+
+/// One grid: everything but toolkit and path is the same in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grid {
+    /// What is the same: `kernel vector_add, arch 9.0`.
+    pub title: String,
+    /// The paths, in report order.
+    pub columns: Vec<String>,
+    /// For each toolkit, in plan order, its name and a mark for each path; none where there is no such cell.
+    pub rows: Vec<(String, Vec<Option<Mark>>)>,
+}
+
+/// What is the same in one grid or table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Common {
+    kernel: String,
+    arch: String,
+    stack: Option<String>,
+    place: String,
+}
+
+impl Common {
+    pub(super) fn of(axes: &Axes, place: &str) -> Self {
+        Self {
+            kernel: axes.kernel.clone(),
+            arch: axes.arch.to_string(),
+            stack: axes.stack.clone(),
+            place: place.into(),
+        }
+    }
+
+    pub(super) fn title(&self) -> String {
+        let stack = self.stack.as_ref().map_or(String::new(), |stack| format!(", stack {stack}"));
+        format!("kernel {}, arch {}{stack}{}", self.kernel, self.arch, Places::suffix(&self.place))
+    }
+}
+
+pub(super) fn grids(report: &Report, places: &Places) -> Vec<Grid> {
+    let mut grids: Vec<(Common, Grid)> = Vec::new();
+    for (index, record) in report.cells.iter().enumerate() {
+        let common = Common::of(&record.axes, places.of(index));
+        let paths = paths(report, &record.axes);
+        let Some(column) = paths.iter().position(|path| *path == record.axes.path) else { continue };
+        let at = grids.iter().position(|(known, _)| *known == common).unwrap_or_else(|| {
+            let columns = paths.iter().map(ToString::to_string).collect();
+            grids.push((common.clone(), Grid { title: common.title(), columns, rows: Vec::new() }));
+            grids.len() - 1
+        });
+        let rows = &mut grids[at].1.rows;
+        let row = rows.iter().position(|(name, _)| *name == record.axes.toolkit).unwrap_or_else(|| {
+            rows.push((record.axes.toolkit.clone(), excluded(report, &record.axes, &paths)));
+            rows.len() - 1
+        });
+        rows[row].1[column] = Some(Mark::of(record, mode_of(report, &record.run)));
+    }
+    grids.into_iter().map(|(_, grid)| grid).collect()
+}
+
+/// The paths by which some toolkit's cell with this kernel, architecture and stack is reached, in report order.
+fn paths(report: &Report, axes: &Axes) -> Vec<PathId> {
+    let used = |path: PathId| {
+        report.cells.iter().any(|record| {
+            let other = &record.axes;
+            other.path == path && other.kernel == axes.kernel && other.arch == axes.arch && other.stack == axes.stack
+        })
+    };
+    PathId::ALL.into_iter().filter(|path| used(*path)).collect()
+}
+
+/// A row with only the excluded combinations in it.
+fn excluded(report: &Report, axes: &Axes, paths: &[PathId]) -> Vec<Option<Mark>> {
+    let is_excluded = |path: PathId| {
+        let wanted = Axes { path, ..axes.clone() };
+        report.excluded.iter().any(|excluded| excluded.axes == wanted)
+    };
+    paths.iter().map(|path| is_excluded(*path).then(Mark::excluded)).collect()
+}
