@@ -1,1 +1,12 @@
-//! placeholder
+//! Carries a plan out. [`runner`] does the waiting, [`dispatcher`] decides; nothing here prints.
+
+pub mod dispatcher;
+pub mod gpu;
+pub mod gpu_lock;
+pub mod harvest;
+pub mod names;
+pub mod nonce;
+pub mod provision;
+pub mod recorder;
+pub mod runner;
+pub mod worker;

@@ -1,0 +1,345 @@
+//! Decides what a run does next and what each cell's record is. Its main type is [`Dispatcher`]: a synchronous state
+//! machine, fed by [`super::runner`], that answers with events to tell and commands to carry out.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::harvest::Harvest;
+use super::recorder::{JobContext, Recorder, mapped};
+use crate::engine::job::{EngineError, JobEnd};
+use crate::model::event::{ProvisionStep, RunEvent};
+use crate::model::place::Provisioned;
+use crate::model::plan::Plan;
+use crate::model::record::Gpu;
+use crate::model::wire::{Decoder, Failure, Frame, Piece};
+
+/// Toolkits that are fetched side by side: two keep the network busy while one is being unpacked.
+const PROVISION_SLOTS: usize = 2;
+
+/// Something that the runner tells.
+#[derive(Debug)]
+pub enum Input {
+    /// A toolkit's provisioning moved on.
+    Provision {
+        /// Index into the plan's toolkits.
+        toolkit: usize,
+        /// How far it is.
+        step: ProvisionStep,
+    },
+    /// A toolkit is there, or will not be.
+    Provisioned {
+        /// Index into the plan's toolkits.
+        toolkit: usize,
+        /// The toolkit, or why not.
+        result: Result<Box<Provisioned>, Failure>,
+    },
+    /// A job's program started.
+    Started {
+        /// Index into the plan's jobs.
+        job: usize,
+        /// The nonce of its frames.
+        nonce: String,
+    },
+    /// A piece of a running job's output, for display.
+    Output {
+        /// Index into the plan's jobs.
+        job: usize,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// A job ended.
+    Ended {
+        /// Index into the plan's jobs.
+        job: usize,
+        /// What came of it.
+        report: Box<JobReport>,
+    },
+    /// A remark for the user.
+    Note(String),
+    /// A signal arrived.
+    Cancel,
+}
+
+/// What came of a job, as the worker saw it.
+#[derive(Debug)]
+pub struct JobReport {
+    /// The nonce of its frames.
+    pub nonce: String,
+    /// How it ended.
+    pub end: Result<JobEnd, EngineError>,
+    /// How the GPU reached it; none without a GPU.
+    pub attach: Option<String>,
+    /// How often it was started.
+    pub attempts: u32,
+}
+
+/// Something that the runner is to do.
+#[derive(Debug)]
+pub enum Command {
+    /// Put a toolkit on this machine.
+    Provision(usize),
+    /// Start a job.
+    Start {
+        /// Index into the plan's jobs.
+        job: usize,
+        /// Its toolkit.
+        provisioned: Arc<Provisioned>,
+    },
+}
+
+/// What the dispatcher answers.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Reaction {
+    /// To be told.
+    pub events: Vec<RunEvent>,
+    /// To be carried out.
+    pub commands: Vec<Command>,
+}
+
+#[derive(Debug)]
+enum ToolkitState {
+    Waiting,
+    Fetching,
+    Ready(Arc<Provisioned>),
+    Failed(Failure),
+}
+
+#[derive(Debug)]
+enum JobState {
+    Waiting,
+    Running { decoder: Option<Decoder> },
+    Done,
+}
+
+/// The state of a run.
+#[derive(Debug)]
+pub struct Dispatcher {
+    plan: Arc<Plan>,
+    recorder: Recorder,
+    slots: usize,
+    toolkits: Vec<ToolkitState>,
+    jobs: Vec<JobState>,
+    noted: BTreeSet<String>,
+    cancelled: bool,
+    gpu: Option<Gpu>,
+}
+
+impl Dispatcher {
+    /// The state before anything is done. At most `slots` jobs run side by side.
+    #[must_use]
+    pub fn new(plan: Arc<Plan>, recorder: Recorder, slots: usize) -> Self {
+        let toolkits = plan.toolkits.iter().map(|_| ToolkitState::Waiting).collect();
+        let jobs = plan.jobs.iter().map(|_| JobState::Waiting).collect();
+        let noted = BTreeSet::new();
+        Self { plan, recorder, slots: slots.max(1), toolkits, jobs, noted, cancelled: false, gpu: None }
+    }
+
+    /// The first commands.
+    pub fn start(&mut self) -> Reaction {
+        let mut reaction = Reaction::default();
+        reaction.events.push(RunEvent::Started { cells: self.plan.cells.len(), jobs: self.plan.jobs.len() });
+        self.advance(&mut reaction);
+        reaction
+    }
+
+    /// Whether every cell has its record.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.jobs.iter().all(|job| matches!(job, JobState::Done))
+    }
+
+    /// The GPU as the last job's driver described it.
+    #[must_use]
+    pub fn gpu(&self) -> Option<&Gpu> {
+        self.gpu.as_ref()
+    }
+
+    /// Takes one input and answers it.
+    pub fn handle(&mut self, input: Input) -> Reaction {
+        let mut reaction = Reaction::default();
+        match input {
+            Input::Provision { toolkit, step } => {
+                let toolkit = self.plan.toolkits[toolkit].name.clone();
+                reaction.events.push(RunEvent::Provision { toolkit, step });
+            }
+            Input::Provisioned { toolkit, result } => self.provisioned(toolkit, result, &mut reaction),
+            Input::Started { job, nonce } => {
+                if let JobState::Running { decoder } = &mut self.jobs[job] {
+                    *decoder = Some(Decoder::new(&nonce));
+                }
+                reaction.events.push(RunEvent::JobStarted { job: self.plan.jobs[job].id.clone() });
+            }
+            Input::Output { job, bytes } => self.output(job, &bytes, &mut reaction),
+            Input::Ended { job, report } => self.ended(job, &report, &mut reaction),
+            Input::Note(text) => self.note(text, &mut reaction),
+            Input::Cancel => self.cancel(&mut reaction),
+        }
+        if !self.cancelled {
+            self.advance(&mut reaction);
+        }
+        if self.is_done() {
+            reaction.events.push(RunEvent::Finished);
+        }
+        reaction
+    }
+
+    fn provisioned(&mut self, index: usize, result: Result<Box<Provisioned>, Failure>, reaction: &mut Reaction) {
+        let toolkit = self.plan.toolkits[index].name.clone();
+        match result {
+            Ok(provisioned) => {
+                reaction.events.push(RunEvent::Provision { toolkit, step: ProvisionStep::Finished });
+                for note in &provisioned.notes {
+                    self.note(note.clone(), reaction);
+                }
+                self.toolkits[index] = ToolkitState::Ready(Arc::from(provisioned));
+            }
+            Err(failure) => {
+                let step = ProvisionStep::Failed(failure.reason.clone());
+                reaction.events.push(RunEvent::Provision { toolkit, step });
+                self.toolkits[index] = ToolkitState::Failed(failure);
+            }
+        }
+    }
+
+    /// A remark is made once, however many toolkits and jobs it is true of.
+    fn note(&mut self, text: String, reaction: &mut Reaction) {
+        if self.noted.insert(text.clone()) {
+            reaction.events.push(RunEvent::Note(text));
+        }
+    }
+
+    fn output(&mut self, job: usize, bytes: &[u8], reaction: &mut Reaction) {
+        let JobState::Running { decoder: Some(decoder) } = &mut self.jobs[job] else { return };
+        let id = &self.plan.jobs[job].id;
+        for piece in decoder.push(bytes) {
+            if let Piece::Frame(frame) = piece
+                && let Frame::Stage { cell, stage } = *frame
+            {
+                reaction.events.push(RunEvent::JobStage { job: id.clone(), cell, stage });
+            }
+        }
+    }
+
+    fn ended(&mut self, index: usize, report: &JobReport, reaction: &mut Reaction) {
+        let plan = Arc::clone(&self.plan);
+        let job = &plan.jobs[index];
+        let (stdout, stderr) = report.end.as_ref().map_or((&[][..], ""), |end| (&end.stdout, &end.stderr));
+        self.noise(&job.id, &report.nonce, stdout, stderr, reaction);
+        let mut harvest = Harvest::read(&report.nonce, stdout);
+        if let Some(gpu) = harvest.hello.as_ref().and_then(|hello| hello.gpu.clone()) {
+            self.gpu = Some(gpu);
+        }
+        if let Ok(end) = &report.end {
+            for note in &end.notes {
+                self.note(note.clone(), reaction);
+            }
+        }
+        let provisioned = match &self.toolkits[job.toolkit] {
+            ToolkitState::Ready(provisioned) => Some(Arc::clone(provisioned)),
+            ToolkitState::Waiting | ToolkitState::Fetching | ToolkitState::Failed(_) => None,
+        };
+        let context = JobContext {
+            kernel: &plan.kernels[job.kernel],
+            provisioned: provisioned.as_deref(),
+            mapped: mapped(&report.end),
+            attach: report.attach.as_deref(),
+            attempts: report.attempts,
+        };
+        for cell in &job.cells {
+            let cell = &plan.cells[*cell];
+            let taken = harvest.take(&cell.id, context.kernel, &report.end);
+            if let (Some(bytes), Some(artifact)) = (taken.artifact, &taken.result.artifact) {
+                reaction.events.push(RunEvent::Artifact { sha256: artifact.sha256.clone(), bytes });
+            }
+            let record = self.recorder.record(cell, context, taken.result);
+            reaction.events.push(RunEvent::CellFinished(Box::new(record)));
+        }
+        self.jobs[index] = JobState::Done;
+        reaction.events.push(RunEvent::JobFinished { job: job.id.clone() });
+    }
+
+    fn noise(&self, job: &str, nonce: &str, stdout: &[u8], stderr: &str, reaction: &mut Reaction) {
+        let mut decoder = Decoder::new(nonce);
+        let pieces = decoder.push(stdout).into_iter().chain(decoder.finish());
+        let lines = pieces.filter_map(|piece| match piece {
+            Piece::Noise(line) => Some(line),
+            Piece::Damaged(why) => Some(format!("[damaged frame] {why}")),
+            Piece::Frame(_) => None,
+        });
+        for line in lines.chain(stderr.lines().map(ToOwned::to_owned)) {
+            let line = self.recorder.names.translate_text(&line, &[]);
+            reaction.events.push(RunEvent::JobNoise { job: job.into(), line });
+        }
+    }
+
+    /// Starts what can be started, and ends the jobs of toolkits that will not come.
+    fn advance(&mut self, reaction: &mut Reaction) {
+        let plan = Arc::clone(&self.plan);
+        let mut running = self.jobs.iter().filter(|job| matches!(job, JobState::Running { .. })).count();
+        for (index, job) in plan.jobs.iter().enumerate() {
+            if !matches!(self.jobs[index], JobState::Waiting) {
+                continue;
+            }
+            match &self.toolkits[job.toolkit] {
+                ToolkitState::Ready(provisioned) if running < self.slots => {
+                    let provisioned = Arc::clone(provisioned);
+                    self.jobs[index] = JobState::Running { decoder: None };
+                    running += 1;
+                    reaction.commands.push(Command::Start { job: index, provisioned });
+                }
+                ToolkitState::Failed(failure) => {
+                    let failure = failure.clone();
+                    self.fail_job(index, &failure, reaction);
+                }
+                ToolkitState::Ready(_) | ToolkitState::Waiting | ToolkitState::Fetching => {}
+            }
+        }
+        let fetching = self.toolkits.iter().filter(|state| matches!(state, ToolkitState::Fetching)).count();
+        let waiting: Vec<usize> = (0..self.toolkits.len())
+            .filter(|index| matches!(self.toolkits[*index], ToolkitState::Waiting))
+            .take(PROVISION_SLOTS.saturating_sub(fetching))
+            .collect();
+        for index in waiting {
+            self.toolkits[index] = ToolkitState::Fetching;
+            reaction.commands.push(Command::Provision(index));
+        }
+    }
+
+    fn context<'a>(plan: &'a Plan, job: usize) -> JobContext<'a> {
+        let kernel = &plan.kernels[plan.jobs[job].kernel];
+        JobContext { kernel, provisioned: None, mapped: &[], attach: None, attempts: 0 }
+    }
+
+    fn fail_job(&mut self, index: usize, failure: &Failure, reaction: &mut Reaction) {
+        let plan = Arc::clone(&self.plan);
+        for cell in &plan.jobs[index].cells {
+            let context = Self::context(&plan, index);
+            let record = self.recorder.record_failure(&plan.cells[*cell], context, failure.clone());
+            reaction.events.push(RunEvent::CellFinished(Box::new(record)));
+        }
+        self.jobs[index] = JobState::Done;
+    }
+
+    fn cancel(&mut self, reaction: &mut Reaction) {
+        if std::mem::replace(&mut self.cancelled, true) {
+            return;
+        }
+        reaction.events.push(RunEvent::Cancelling);
+        let plan = Arc::clone(&self.plan);
+        for (index, job) in plan.jobs.iter().enumerate() {
+            if !matches!(self.jobs[index], JobState::Waiting) {
+                continue;
+            }
+            for cell in &job.cells {
+                let context = Self::context(&plan, index);
+                let record = self.recorder.record_not_run(&plan.cells[*cell], context, "interrupted before its turn");
+                reaction.events.push(RunEvent::CellFinished(Box::new(record)));
+            }
+            self.jobs[index] = JobState::Done;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

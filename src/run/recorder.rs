@@ -1,0 +1,144 @@
+//! Makes the record of a cell from what its job said. Its main type is [`Recorder`].
+
+use std::path::PathBuf;
+
+use crate::compat::explain::explain;
+use crate::compat::judge::{JudgeInput, judge};
+use crate::engine::job::{EngineError, JobEnd};
+use crate::model::kernel::Kernel;
+use crate::model::outcome::Outcome;
+use crate::model::path::Family;
+use crate::model::place::Provisioned;
+use crate::model::plan::Cell;
+use crate::model::record::{GpuMode, Loaded, LoadedFile, Record, Source, SourceKind};
+use crate::model::wire::{Failure, PathResult};
+
+use super::names::PathNames;
+
+/// What is the same for all records of a run.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    /// The run's id.
+    pub run: String,
+    /// Whether a GPU is used, and whose driver it is.
+    pub gpu: GpuMode,
+    /// Whether jobs run side by side.
+    pub contended: bool,
+    /// How paths are shown.
+    pub names: PathNames,
+}
+
+/// What a job has in common for its cells.
+#[derive(Debug, Clone, Copy)]
+pub struct JobContext<'a> {
+    /// The kernel.
+    pub kernel: &'a Kernel,
+    /// The toolkit as it was provided; none if it could not be.
+    pub provisioned: Option<&'a Provisioned>,
+    /// Folders as the job saw them, and as they are on the host.
+    pub mapped: &'a [(PathBuf, PathBuf)],
+    /// How the GPU reached it.
+    pub attach: Option<&'a str>,
+    /// How often it was started.
+    pub attempts: u32,
+}
+
+impl Recorder {
+    /// The record of a cell with this result.
+    #[must_use]
+    pub fn record(&self, cell: &Cell, job: JobContext<'_>, result: PathResult) -> Record {
+        let foreseen = job.provisioned.and_then(|provisioned| {
+            let family = cell.axes.path.family;
+            provisioned.absent.iter().find(|(absent, _)| *absent == family).map(|(_, reason)| reason.clone())
+        });
+        let foreseen = if result.outcome == Outcome::Skip { foreseen } else { None };
+        let verdict = judge(&JudgeInput {
+            outcome: result.outcome,
+            stage: result.stage,
+            code: result.code.as_ref(),
+            expectation: cell.expectation.as_ref(),
+            gpu: self.gpu,
+            launches: job.kernel.launch.is_some(),
+            foreseen_skip: foreseen.is_some(),
+        });
+        let show = |text: String| self.names.translate_text(&text, job.mapped);
+        let detail = result.detail.filter(|text| !text.trim().is_empty()).map(show);
+        let reason = foreseen.or(result.reason).map(show);
+        let explained = format!("{}\n{}", reason.as_deref().unwrap_or(""), detail.as_deref().unwrap_or(""));
+        let failed = !matches!(
+            result.outcome,
+            Outcome::Pass | Outcome::Built | Outcome::Loaded | Outcome::Skip | Outcome::NotRun | Outcome::Cancelled
+        );
+        let mut timings = result.timings;
+        if self.contended && timings.build_ms.is_some() {
+            timings.contended = Some(true);
+        }
+        Record {
+            run: self.run.clone(),
+            id: cell.id.clone(),
+            axes: cell.axes.clone(),
+            outcome: verdict.outcome,
+            expected: verdict.expected,
+            stage: result.stage,
+            explanation: if failed { explain(result.stage, result.code.as_ref(), &explained) } else { None },
+            code: result.code,
+            reason: verdict.reason.map(|said| join(reason.as_deref(), &said)).or(reason),
+            detail,
+            attempts: job.attempts,
+            source: self.source(cell, job),
+            attach: job.attach.map(Into::into),
+            gpu: result.gpu,
+            loaded: self.loaded(result.loaded, job.mapped),
+            artifact: result.artifact,
+            timings,
+            bits: result.bits,
+            predicted: None,
+            expectation: cell.expectation.clone(),
+        }
+    }
+
+    /// The record of a cell that did not get as far as a job.
+    #[must_use]
+    pub fn record_failure(&self, cell: &Cell, job: JobContext<'_>, failure: Failure) -> Record {
+        self.record(cell, job, PathResult::failed(&cell.id, failure))
+    }
+
+    /// The record of a cell whose turn never came.
+    #[must_use]
+    pub fn record_not_run(&self, cell: &Cell, job: JobContext<'_>, reason: &str) -> Record {
+        let result = PathResult { reason: Some(reason.into()), ..PathResult::new(&cell.id, Outcome::NotRun) };
+        self.record(cell, job, result)
+    }
+
+    fn source(&self, cell: &Cell, job: JobContext<'_>) -> Option<Source> {
+        let path = cell.axes.path;
+        if path.family == Family::Driver {
+            let prebuilt = job.kernel.prebuilt.get(&path.form)?;
+            return Some(Source { kind: SourceKind::Prebuilt, reference: prebuilt.origin.clone(), digest: None });
+        }
+        let source = &job.provisioned?.source;
+        let reference = match source.kind {
+            SourceKind::Dir => self.names.shorten(source.reference.as_ref()),
+            SourceKind::Image | SourceKind::Wheels | SourceKind::Prebuilt => source.reference.clone(),
+        };
+        Some(Source { reference, ..source.clone() })
+    }
+
+    fn loaded(&self, loaded: Loaded, mapped: &[(PathBuf, PathBuf)]) -> Loaded {
+        let show = |file: LoadedFile| LoadedFile { path: self.names.translate(&file.path, mapped), ..file };
+        Loaded { driver: loaded.driver.map(show), nvrtc: loaded.nvrtc.map(show), nvcc: loaded.nvcc.map(show) }
+    }
+}
+
+fn join(reason: Option<&str>, said: &str) -> String {
+    match reason {
+        Some(reason) => format!("{said}; {reason}"),
+        None => said.into(),
+    }
+}
+
+/// The mapping of a job that ended, or none.
+#[must_use]
+pub fn mapped(end: &Result<JobEnd, EngineError>) -> &[(PathBuf, PathBuf)] {
+    end.as_ref().map_or(&[], |end| &end.mapped)
+}

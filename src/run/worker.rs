@@ -1,0 +1,148 @@
+//! Carries out one job: writes its request, gives it to the engine, and tries again where the engine, not the job, was
+//! at fault. Its main type is [`Worker`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use super::dispatcher::{Input, JobReport};
+use super::gpu::{GpuSetup, Search};
+use super::nonce;
+use crate::engine::Engine;
+use crate::engine::attach::{Attach, GpuChoice};
+use crate::engine::job::{BenchTask, EngineError, JobEvent, JobSpec};
+use crate::model::place::Provisioned;
+use crate::model::plan::Plan;
+use crate::model::wire::{GpuWish, Request, Task, ToolkitFiles, WIRE};
+
+/// Time for a container to start and end, beside its paths' own deadlines.
+const SLACK: Duration = Duration::from_secs(60);
+
+/// How often a job is started when the engine is lost in the middle of it.
+const ATTEMPTS: u32 = 2;
+
+/// Carries out the jobs of one run.
+#[derive(Debug)]
+pub struct Worker {
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// Where jobs run.
+    pub engine: Engine,
+    /// Child processes, by which the host is asked.
+    pub host: Engine,
+    /// The GPU, and how it is to reach the job.
+    pub gpu: GpuSetup,
+    /// `--gpu`.
+    pub choice: GpuChoice,
+    /// The run's id.
+    pub run: String,
+    /// Environment that every job gets.
+    pub env: BTreeMap<String, String>,
+}
+
+impl Worker {
+    /// Carries out a job and reports its end. Always reports: an engine's failure is data.
+    pub async fn carry_out(
+        &self,
+        job: usize,
+        provisioned: &Provisioned,
+        tell: &mpsc::UnboundedSender<Input>,
+        cancel: &watch::Receiver<bool>,
+    ) -> JobReport {
+        let nonce = nonce::random();
+        let mut attempts = 0;
+        let search = Search {
+            engine: &self.engine,
+            host: &self.host,
+            choice: self.choice,
+            device: None,
+            run: &self.run,
+            env: &self.env,
+            cancel,
+        };
+        let attach = match self.gpu.attach(&search, provisioned).await {
+            Ok(attach) => attach,
+            Err(error) => return JobReport { nonce, end: Err(error), attach: None, attempts },
+        };
+        let name = match (&attach, &self.engine) {
+            (Attach::None, _) => None,
+            // A child process sees the GPU as the host does.
+            (_, Engine::Process(_)) => Some("host".to_owned()),
+            (attach, Engine::Docker(_)) => Some(attach.name().to_owned()),
+        };
+        loop {
+            attempts += 1;
+            let spec = self.spec(job, provisioned, &nonce, attach.clone());
+            let end = self.run_once(job, &spec, &nonce, tell, cancel).await;
+            let lost = matches!(end, Err(EngineError::Lost(_)));
+            if lost && attempts < ATTEMPTS && !*cancel.borrow() {
+                let _ = tell.send(Input::Note(format!("{}: the engine was lost; trying once more", spec.job)));
+                continue;
+            }
+            return JobReport { nonce, end, attach: name, attempts };
+        }
+    }
+
+    async fn run_once(
+        &self,
+        job: usize,
+        spec: &JobSpec,
+        nonce: &str,
+        tell: &mpsc::UnboundedSender<Input>,
+        cancel: &watch::Receiver<bool>,
+    ) -> Result<crate::engine::job::JobEnd, EngineError> {
+        let (events, mut happened) = mpsc::unbounded_channel();
+        let relay = async {
+            while let Some(event) = happened.recv().await {
+                let input = match event {
+                    JobEvent::Started => Input::Started { job, nonce: nonce.into() },
+                    JobEvent::Output(bytes) => Input::Output { job, bytes },
+                };
+                // The receiver outlives every job.
+                let _ = tell.send(input);
+            }
+        };
+        let (end, ()) = tokio::join!(self.engine.run(spec, events, cancel.clone()), relay);
+        end
+    }
+
+    fn spec(&self, job: usize, provisioned: &Provisioned, nonce: &str, attach: Attach) -> JobSpec {
+        let plan = &self.plan;
+        let planned = &plan.jobs[job];
+        let tasks: Vec<Task> = planned
+            .cells
+            .iter()
+            .map(|cell| &plan.cells[*cell])
+            .map(|cell| Task { cell: cell.id.clone(), path: cell.axes.path, arch: cell.axes.arch })
+            .collect();
+        let path_timeout = Duration::from_millis(plan.limits.timeout_ms);
+        let paths = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
+        let request = Request {
+            wire: WIRE,
+            nonce: nonce.into(),
+            gpu: if attach == Attach::None { GpuWish::None } else { self.gpu.wish() },
+            toolkit: ToolkitFiles {
+                version: provisioned.toolkit.version,
+                roots: provisioned.roots.clone(),
+                hashes: provisioned.hashes.clone(),
+            },
+            kernel: plan.kernels[planned.kernel].clone(),
+            tasks,
+            measure: plan.measure,
+            path_timeout_ms: plan.limits.timeout_ms,
+            work: std::path::PathBuf::new(),
+        };
+        JobSpec {
+            run: self.run.clone(),
+            job: planned.id.clone(),
+            place: provisioned.place.clone(),
+            task: BenchTask::Run { request: Box::new(request), toolkit_dir: provisioned.dir.clone() },
+            attach,
+            limits: plan.limits,
+            deadline: path_timeout.saturating_mul(paths).saturating_add(SLACK),
+            env: self.env.clone(),
+        }
+    }
+}
