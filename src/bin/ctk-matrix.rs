@@ -1,3 +1,7 @@
 //! The host program. Everything is in the library's `cli`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ctk_matrix::cli::main()
+}

@@ -1,0 +1,176 @@
+//! What can be typed. Its main type is [`Arguments`]; nothing here is interpreted.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, ValueEnum};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+    0  every cell came out as expected
+    1  some cell did not, or the run proves nothing
+    2  the command line is wrong
+    3  matrix.yaml is wrong
+    4  nothing is selected
+    5  the engine or the GPU is missing, or refuses, though it is needed
+  110  the report could not be written
+  130, 143  interrupted, terminated";
+
+/// One CUDA kernel, every way to load it, on every toolkit: one command, one report.
+///
+/// Start with `ctk-matrix plan` to see what would be done, then `ctk-matrix run`. Without a GPU everything is built and
+/// inspected, and nothing launched; without Docker, child processes take the place of containers.
+#[derive(Debug, Parser)]
+#[command(version, after_long_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Subcommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Subcommand {
+    /// Fetch the toolkits, start a container for each, load the kernel by every path, and report.
+    #[command(after_long_help = EXIT_CODES)]
+    Run(RunArguments),
+    /// Show the cells, what is left out and why, and what would be downloaded.
+    Plan(PlanArguments),
+    /// Render the report of one or several runs again.
+    Report(ReportArguments),
+    /// List or fetch toolkits.
+    #[command(subcommand)]
+    Toolkit(ToolkitArguments),
+    /// Remove containers that a killed run left behind.
+    Gc(GcArguments),
+    /// Print the JSON schema of matrix.yaml.
+    Schema,
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MatrixArguments {
+    /// The matrix file [default: matrix.yaml in this folder, else the built-in one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) matrix: Option<PathBuf>,
+    /// Only these cells: toolkit=12.6, toolkit='>=12.4 <13', path=nvrtc, kernel=NAME, arch=9.0. Repeat for more: within
+    /// an axis one match is enough, and every named axis must match.
+    #[arg(long, value_name = "AXIS=VALUE")]
+    pub(crate) select: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineArgument {
+    /// Docker, or child processes where no daemon is there.
+    Auto,
+    /// A Docker-compatible engine.
+    Docker,
+    /// Child processes of this program.
+    Process,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SourceArgument {
+    /// The nvidia/cuda image if it is on this machine, else wheels.
+    Auto,
+    /// The nvidia/cuda image.
+    Image,
+    /// NVIDIA's Python packages.
+    Wheels,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    pub(crate) matrix: MatrixArguments,
+    /// Where jobs run.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) engine: EngineArgument,
+    /// Where toolkits come from that do not say it themselves.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) source: SourceArgument,
+    /// Whether there is to be a GPU (auto, required, none), or how it is to reach the container (request, runtime,
+    /// cdi, devices).
+    #[arg(long, default_value = "auto", value_name = "MODE")]
+    pub(crate) gpu: String,
+    /// The GPU to use, by index or UUID [default: the first of `CUDA_VISIBLE_DEVICES`, else the first]
+    #[arg(long, value_name = "INDEX|UUID")]
+    pub(crate) device: Option<String>,
+    /// The folder for the report [default: runs/<utc time>]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Jobs side by side [default: 1 with a GPU, else one per processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) jobs: Option<u16>,
+    /// The ctk-bench to run in the containers [default: the one beside this program]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bench: Option<PathBuf>,
+    /// Show no progress: only the report, on stdout.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlanFormat {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArguments {
+    #[command(flatten)]
+    pub(crate) matrix: MatrixArguments,
+    /// What `arch: native` stands for: a compute capability such as 9.0 [default: the GPU's, else 7.5]
+    #[arg(long, value_name = "CC")]
+    pub(crate) native: Option<String>,
+    /// How to write it.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: PlanFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// What a run prints at its end.
+    Terminal,
+    /// For a pull request or a job summary.
+    Markdown,
+    /// report.json.
+    Json,
+    /// For a CI's test view.
+    Junit,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArguments {
+    /// Folders of runs. Several are merged.
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) dirs: Vec<PathBuf>,
+    /// How to write it.
+    #[arg(long, value_enum, default_value = "terminal")]
+    pub(crate) format: ReportFormat,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ToolkitArguments {
+    /// List the toolkits that are known, and which are in the cache.
+    List,
+    /// Put toolkits into the cache.
+    Fetch {
+        /// Versions or ranges: 12.6, 12.x, '>=12.4 <13', newest
+        #[arg(required = true, value_name = "VERSION")]
+        versions: Vec<String>,
+        /// Show no progress.
+        #[arg(long, short)]
+        quiet: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GcArguments {
+    /// Only say what would be removed.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}

@@ -1,0 +1,39 @@
+//! `ctk-matrix gc`: removes containers whose owner is gone.
+
+use super::args::GcArguments;
+use super::context::print;
+use super::exit::{Code, Failure};
+use crate::engine::docker::{Docker, Fate, GcItem};
+
+/// Removes, or names, every container of a run that no longer lives.
+pub(crate) fn gc(arguments: &GcArguments) -> Result<Code, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::caused(Code::Engine, "cannot start the runtime", error))?;
+    runtime.block_on(async {
+        // Nothing is started, so any program will do for the one that would be.
+        let bench = std::env::current_exe()
+            .map_err(|error| Failure::caused(Code::Engine, "cannot find this program's own path", error))?;
+        let docker = Docker::connect(bench).await.map_err(|error| Failure::new(Code::Engine, error))?;
+        let items = docker.gc(arguments.dry_run).await.map_err(|error| Failure::new(Code::Engine, error))?;
+        let mut text: String = items.iter().map(line).collect();
+        if items.is_empty() {
+            text = "there is no container of ctk-matrix\n".into();
+        }
+        print(&text)?;
+        let failed = items.iter().any(|item| matches!(item.fate, Fate::Failed(_)));
+        Ok(if failed { Code::NotAsExpected } else { Code::AsExpected })
+    })
+}
+
+fn line(item: &GcItem) -> String {
+    let GcItem { name, run, job, state, fate, .. } = item;
+    let fate = match fate {
+        Fate::Removed => "removed".to_owned(),
+        Fate::WouldRemove => "would be removed".to_owned(),
+        Fate::Kept(why) => format!("kept: {why}"),
+        Fate::Failed(why) => format!("could not be removed: {why}"),
+    };
+    format!("{name} ({state}, run {run}, job {job}): {fate}\n")
+}

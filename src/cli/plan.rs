@@ -1,0 +1,84 @@
+//! `ctk-matrix plan`: what would be done, without doing it.
+
+use std::fmt::Write as _;
+
+use super::args::{PlanArguments, PlanFormat};
+use super::context;
+use super::exit::{Code, Failure};
+use crate::model::arch::Arch;
+use crate::model::expand::to_json;
+use crate::model::matrix::ToolkitSource;
+use crate::model::plan::Plan;
+use crate::model::units;
+use crate::run::provision::wheels;
+use crate::toolkit::Cache;
+
+/// Prints the plan.
+pub(crate) fn plan(arguments: &PlanArguments) -> Result<Code, Failure> {
+    let native = match &arguments.native {
+        Some(text) => text.parse().map_err(|error| Failure::new(Code::Usage, format!("--native: {error}")))?,
+        None => Arch::WITHOUT_GPU,
+    };
+    let matrix = context::matrix(&arguments.matrix)?;
+    let plan = context::plan(&matrix, &arguments.matrix, native)?;
+    context::print(&match arguments.format {
+        PlanFormat::Json => format!("{:#}\n", to_json(&plan)),
+        PlanFormat::Text => text(&plan),
+    })
+}
+
+fn text(plan: &Plan) -> String {
+    let mut out = format!(
+        "{} cells in {} jobs, from {} (native is {})\n",
+        plan.cells.len(),
+        plan.jobs.len(),
+        plan.origin,
+        plan.native
+    );
+    out.push_str("\ntoolkits\n");
+    let cache = Cache::locate().ok();
+    let mut total = 0;
+    for toolkit in &plan.toolkits {
+        let from = match &toolkit.source {
+            ToolkitSource::Dir(dir) => format!("the folder {}", dir.display()),
+            ToolkitSource::Image(reference) => format!("the image {reference}"),
+            ToolkitSource::Unsaid => match wheels(toolkit.version) {
+                None => "an nvidia/cuda image that is on this machine".to_owned(),
+                Some(wheels) => {
+                    let bytes = cache.as_ref().map_or(wheels.bytes(), |cache| wheels.download_size(cache));
+                    total += bytes;
+                    let size = if bytes == 0 { "in the cache".to_owned() } else { units::bytes(bytes) };
+                    format!("an nvidia/cuda image that is on this machine, else wheels ({size})")
+                }
+            },
+        };
+        let _ = writeln!(out, "  {}: {from}", toolkit.name);
+    }
+    let _ = writeln!(out, "  at most {} to download", units::bytes(total));
+    out.push_str("\ncells\n");
+    for cell in &plan.cells {
+        let _ = write!(out, "  {}", cell.id);
+        if let Some(expected) = &cell.expectation {
+            let _ = write!(out, "  expected: {}", expected.outcome);
+            if let Some(stage) = expected.stage {
+                let _ = write!(out, " at {stage}");
+            }
+            if let Some(code) = &expected.code {
+                let _ = write!(out, " with {code}");
+            }
+            let _ = write!(out, " ({})", expected.reason);
+        }
+        out.push('\n');
+    }
+    if !plan.excluded.is_empty() {
+        out.push_str("\nleft out\n");
+        for excluded in &plan.excluded {
+            let _ = write!(out, "  {}: {}", excluded.axes.id(), excluded.reason);
+            if let Some(link) = &excluded.link {
+                let _ = write!(out, " ({link})");
+            }
+            out.push('\n');
+        }
+    }
+    out
+}

@@ -1,0 +1,62 @@
+//! `ctk-matrix report`: renders the report of one or several runs again.
+
+use std::collections::BTreeSet;
+
+use super::args::{ReportArguments, ReportFormat};
+use super::context;
+use super::exit::{Code, Failure};
+use crate::compat::judge::run_verdict;
+use crate::model::plan::Cell;
+use crate::model::record::{Record, Report};
+use crate::report::error::ReportError;
+use crate::report::merge::merge;
+use crate::report::read::read_run;
+use crate::report::summary::Summary;
+use crate::report::terminal::Terminal;
+use crate::report::{json, junit, markdown, terminal};
+
+/// Prints the report. The exit code is that of a live run with these results.
+pub(crate) fn report(arguments: &ReportArguments) -> Result<Code, Failure> {
+    let reports: Result<Vec<_>, ReportError> = arguments.dirs.iter().map(|dir| read_run(dir)).collect();
+    let report = merge(reports.map_err(|error| failure(Code::Usage, error))?);
+    let (summary, code) = summarise(&report);
+    context::print(&match arguments.format {
+        ReportFormat::Terminal => terminal_text(&summary),
+        ReportFormat::Markdown => markdown::render(&summary),
+        ReportFormat::Json => json::render(&report),
+        ReportFormat::Junit => junit::render(&summary),
+    })?;
+    Ok(code)
+}
+
+/// The view model of a report, and the exit code that it stands for.
+pub(crate) fn summarise(report: &Report) -> (Summary, Code) {
+    let verdicts = verdicts(report);
+    let expected = verdicts.is_empty() && report.cells.iter().all(|cell| cell.expected);
+    let code = if expected { Code::AsExpected } else { Code::NotAsExpected };
+    (Summary::new(report, &verdicts), code)
+}
+
+/// What no single cell shows. In a merged report one cell may stand in several runs; it counts once here.
+fn verdicts(report: &Report) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let records: Vec<Record> = report.cells.iter().filter(|cell| seen.insert(&cell.id)).cloned().collect();
+    let planned = records.iter().map(|record| Cell {
+        id: record.id.clone(),
+        axes: record.axes.clone(),
+        expectation: record.expectation.clone(),
+    });
+    run_verdict(&planned.collect::<Vec<_>>(), &records)
+}
+
+/// The report for stdout, as wide as the terminal.
+pub(crate) fn terminal_text(summary: &Summary) -> String {
+    let actions = std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| !value.is_empty());
+    let terminal = Terminal { width: context::width(), colour: context::color(), runner: actions };
+    terminal::render(summary, &terminal)
+}
+
+/// The failure for a report that could not be read or written.
+pub(crate) fn failure(code: Code, error: ReportError) -> Failure {
+    Failure::caused(code, "the report", error)
+}
