@@ -58,9 +58,7 @@ fn the_report_command_prints_the_same_bytes_and_every_artifact_has_its_hash() {
     let artifacts: Vec<_> = std::fs::read_dir(ran.out.join("artifacts")).unwrap().map(|entry| entry.unwrap()).collect();
     assert_eq!(artifacts.len(), 4);
     for artifact in artifacts {
-        use sha2::Digest as _;
-        let digest = sha2::Sha256::digest(std::fs::read(artifact.path()).unwrap());
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = support::sha256(&std::fs::read(artifact.path()).unwrap());
         assert_eq!(artifact.file_name().to_str(), Some(hex.as_str()));
     }
     assert_eq!(std::fs::read_to_string(ran.out.join("records.jsonl")).unwrap().lines().count(), 4);

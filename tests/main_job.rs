@@ -44,12 +44,10 @@ fn assert_built(ran: &Ran, engine: &str) {
         }
     }
     for cell in report["cells"].as_array().unwrap().iter().filter(|cell| cell["outcome"] == "built") {
-        use sha2::Digest as _;
         let sha256 = cell["artifact"]["sha256"].as_str().unwrap();
         let bytes = std::fs::read(ran.out.join("artifacts").join(sha256)).unwrap();
         assert_eq!(cell["artifact"]["bytes"], bytes.len());
-        let digest: String = sha2::Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(digest, sha256);
+        assert_eq!(support::sha256(&bytes), sha256);
     }
     assert!(ran.stdout.contains("nothing was launched"), "{}", ran.stdout);
     let cached = cache().display().to_string();

@@ -21,7 +21,9 @@ fn files(folder: &str, extension: &str) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     walk(&root.join(folder), extension, &mut found);
     assert!(!found.is_empty(), "{folder} holds no .{extension} file");
-    found.iter_mut().for_each(|(path, _)| *path = path.strip_prefix(root).unwrap().to_owned());
+    for (path, _) in &mut found {
+        *path = path.strip_prefix(root).unwrap().to_owned();
+    }
     found.sort();
     found
 }
@@ -110,7 +112,7 @@ fn each_foreign_api_stops_at_its_border() {
         for (api, borders) in borders {
             let used = text.lines().any(|line| line.split("//").next().unwrap().contains(api));
             let inside = |border: &&str| path.starts_with(border) || path == Path::new(&format!("{border}.rs"));
-            if used && !borders.iter().any(|border| inside(border)) {
+            if used && !borders.iter().any(inside) {
                 wrong.push(format!("{}: names {api} outside {}", path.display(), borders.join(", ")));
             }
         }

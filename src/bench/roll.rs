@@ -212,7 +212,7 @@ mod tests {
     fn ends(frames: &[Frame]) -> Vec<String> {
         let say = |frame: &Frame| match frame {
             Frame::Path(result) => {
-                let stage = result.stage.map(|stage| stage.name()).unwrap_or_default();
+                let stage = result.stage.map(crate::model::outcome::Stage::name).unwrap_or_default();
                 let code = result.code.as_ref().map(ToString::to_string).unwrap_or_default();
                 format!("{} {} {stage} {code}", result.cell, result.outcome)
             }

@@ -97,7 +97,7 @@ pub(crate) struct RunArguments {
     /// The GPU to use, by index or UUID [default: the first of `CUDA_VISIBLE_DEVICES`, else the first]
     #[arg(long, value_name = "INDEX|UUID")]
     pub(crate) device: Option<String>,
-    /// The folder for the report [default: runs/<utc time>]
+    /// The folder for the report [default: runs/UTC-TIME]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Jobs side by side [default: 1 with a GPU, else one per processor]

@@ -141,7 +141,7 @@ mod tests {
         for i in 0..u32::try_from(Launch::VECTOR_ADD.n).unwrap() {
             hash.update(value(i).to_le_bytes());
         }
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        crate::model::wire::hex(&hash.finalize())
     }
 
     #[test]

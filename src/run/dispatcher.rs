@@ -306,7 +306,7 @@ impl Dispatcher {
         }
     }
 
-    fn context<'a>(plan: &'a Plan, job: usize) -> JobContext<'a> {
+    fn context(plan: &Plan, job: usize) -> JobContext<'_> {
         let kernel = &plan.kernels[plan.jobs[job].kernel];
         JobContext { kernel, provisioned: None, mapped: &[], attach: None, attempts: 0 }
     }

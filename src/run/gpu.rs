@@ -23,7 +23,7 @@ use crate::model::record::{Gpu, GpuMode};
 use crate::model::wire::{GpuWish, Hello};
 
 /// Opening the driver takes a second on a host without persistence mode, and some more with many GPUs.
-const PROBE_DEADLINE: Duration = Duration::from_secs(60);
+const PROBE_DEADLINE: Duration = Duration::from_mins(1);
 
 /// Whether there is a GPU to use.
 #[derive(Debug, Clone)]

@@ -228,8 +228,8 @@ mod tests {
         }
     }
 
-    fn end(exit: JobExit) -> Result<JobEnd, EngineError> {
-        Ok(JobEnd {
+    fn ended(exit: JobExit) -> JobEnd {
+        JobEnd {
             exit,
             stdout: Vec::new(),
             stdout_cut: false,
@@ -238,7 +238,7 @@ mod tests {
             notes: Vec::new(),
             start_ms: 0.0,
             run_ms: 0.0,
-        })
+        }
     }
 
     fn pass(cell: &str) -> PathResult {
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_pass_with_its_proof_stays_a_pass_and_brings_its_artifact() {
         let stdout = encode(NONCE, &path(pass("c")));
-        let taken = Harvest::read(NONCE, stdout.as_bytes()).take("c", &kernel(), &end(JobExit::Code(0)));
+        let taken = Harvest::read(NONCE, stdout.as_bytes()).take("c", &kernel(), &Ok(ended(JobExit::Code(0))));
         assert_eq!((taken.result.outcome, taken.artifact.as_deref()), (Outcome::Pass, Some(&b"abc"[..])));
     }
 
@@ -301,7 +301,7 @@ mod tests {
         for (number, spoil) in spoilers.iter().enumerate() {
             let mut result = pass("c");
             spoil(&mut result);
-            let taken = take(&[path(result)], &end(JobExit::Code(0)));
+            let taken = take(&[path(result)], &Ok(ended(JobExit::Code(0))));
             assert_eq!((taken.outcome, taken.stage), (Outcome::Fail, Some(Stage::Verify)), "spoiler {number}");
         }
     }
@@ -310,13 +310,13 @@ mod tests {
     fn an_artifact_that_is_not_what_its_hash_says_is_truncated() {
         let mut result = pass("c");
         result.artifact_base64 = Some(STANDARD.encode(b"abd"));
-        assert_eq!(take(&[path(result)], &end(JobExit::Code(0))).outcome, Outcome::Truncated);
+        assert_eq!(take(&[path(result)], &Ok(ended(JobExit::Code(0)))).outcome, Outcome::Truncated);
     }
 
     #[test]
     fn two_results_for_one_cell_are_none() {
         let frames = [path(pass("c")), path(pass("c")), Frame::Final { count: 2 }];
-        assert_eq!(take(&frames, &end(JobExit::Code(0))).outcome, Outcome::Truncated);
+        assert_eq!(take(&frames, &Ok(ended(JobExit::Code(0)))).outcome, Outcome::Truncated);
     }
 
     #[test]
@@ -326,13 +326,13 @@ mod tests {
         let lost: Result<JobEnd, EngineError> = Err(EngineError::Lost("gone".into()));
         let start: Result<JobEnd, EngineError> = Err(EngineError::Start { text: "no such image".into() });
         let cases = [
-            (&in_load[..], end(JobExit::Timeout), Outcome::Timeout, Some(Stage::Load)),
-            (&in_load[..], end(JobExit::Cancelled), Outcome::Cancelled, Some(Stage::Load)),
-            (&none[..], end(JobExit::Cancelled), Outcome::NotRun, None),
-            (&in_load[..], end(JobExit::Oom { code: 0 }), Outcome::Oom, Some(Stage::Load)),
-            (&in_load[..], end(JobExit::Signal(11)), Outcome::Crashed, Some(Stage::Load)),
-            (&none[..], end(JobExit::Code(0)), Outcome::Truncated, None),
-            (&none[..], end(JobExit::Code(3)), Outcome::Truncated, None),
+            (&in_load[..], Ok(ended(JobExit::Timeout)), Outcome::Timeout, Some(Stage::Load)),
+            (&in_load[..], Ok(ended(JobExit::Cancelled)), Outcome::Cancelled, Some(Stage::Load)),
+            (&none[..], Ok(ended(JobExit::Cancelled)), Outcome::NotRun, None),
+            (&in_load[..], Ok(ended(JobExit::Oom { code: 0 })), Outcome::Oom, Some(Stage::Load)),
+            (&in_load[..], Ok(ended(JobExit::Signal(11))), Outcome::Crashed, Some(Stage::Load)),
+            (&none[..], Ok(ended(JobExit::Code(0))), Outcome::Truncated, None),
+            (&none[..], Ok(ended(JobExit::Code(3))), Outcome::Truncated, None),
             (&none[..], lost, Outcome::Infra, None),
             (&none[..], start, Outcome::Fail, Some(Stage::Start)),
         ];
@@ -346,7 +346,7 @@ mod tests {
     #[test]
     fn a_final_count_that_is_wrong_is_named() {
         let frames = [Frame::Final { count: 1 }];
-        let taken = take(&frames, &end(JobExit::Code(0)));
+        let taken = take(&frames, &Ok(ended(JobExit::Code(0))));
         assert_eq!(taken.reason.as_deref(), Some("1 results were sent and 0 arrived"));
     }
 }

@@ -18,7 +18,7 @@ use crate::model::plan::Plan;
 use crate::model::wire::{GpuWish, Request, Task, ToolkitFiles, WIRE};
 
 /// Time for a container to start and end, beside its paths' own deadlines.
-const SLACK: Duration = Duration::from_secs(60);
+const SLACK: Duration = Duration::from_mins(1);
 
 /// How often a job is started when the engine is lost in the middle of it.
 const ATTEMPTS: u32 = 2;

@@ -168,13 +168,13 @@ mod tests {
             fs::canonicalize(self.scratch.path()).unwrap().join("cuda-12.4")
         }
 
-        fn look(&self, dir: &Path) -> Result<Provisioned, ProvisionError> {
+        fn look(dir: &Path) -> Result<Provisioned, ProvisionError> {
             let source = ToolkitSource::Dir(dir.into());
             provisioned(&Toolkit { name: "t".into(), version: Version::new(12, 4), source, base: None }, dir)
         }
 
         fn error(&self) -> String {
-            self.look(&self.dir()).unwrap_err().to_string().replace(&self.dir().display().to_string(), "DIR")
+            Self::look(&self.dir()).unwrap_err().to_string().replace(&self.dir().display().to_string(), "DIR")
         }
     }
 
@@ -183,7 +183,7 @@ mod tests {
         let scene = Scene::with(&[("bin/nvcc", ""), ("version.json", r#"{"cuda": {"version": "12.4.131"}}"#)]);
         let link = scene.dir().with_file_name("cuda");
         std::os::unix::fs::symlink("cuda-12.4", &link).unwrap();
-        let found = scene.look(&link).unwrap();
+        let found = Scene::look(&link).unwrap();
         assert_eq!((found.dir, found.roots), (Some(scene.dir()), vec![scene.dir()]));
         assert_eq!(found.absent, []);
         assert_eq!(found.notes, [format!("t: `{}` holds no libnvrtc", link.display())]);
@@ -201,7 +201,7 @@ mod tests {
             [("libnvrtc-builtins.so.12.5", true), ("libnvrtc.so.12.5.82", true), ("libnvrtc.so.12", false)]
         {
             let scene = Scene::with(&[("bin/nvcc", ""), (&format!("lib64/{library}"), "")]);
-            let refused = scene.look(&scene.dir()).is_err_and(|error| error.to_string().contains(library));
+            let refused = Scene::look(&scene.dir()).is_err_and(|error| error.to_string().contains(library));
             assert_eq!(refused, by, "{library}");
         }
     }
@@ -221,7 +221,7 @@ mod tests {
         );
         fs::write(scene.dir(), "").unwrap();
         assert!(scene.error().contains("(not a directory)"));
-        assert!(scene.look(Path::new("cuda")).unwrap_err().to_string().contains("not absolute"));
+        assert!(Scene::look(Path::new("cuda")).unwrap_err().to_string().contains("not absolute"));
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
         fs::create_dir(scene.dir().join("bin")).unwrap();
         fs::write(scene.scratch.path().join("nvcc"), "").unwrap();
         std::os::unix::fs::symlink("../../nvcc", scene.dir().join("bin/nvcc")).unwrap();
-        let notes = scene.look(&scene.dir()).unwrap().notes;
+        let notes = Scene::look(&scene.dir()).unwrap().notes;
         assert_eq!(notes.len(), 1);
         assert!(notes[0].contains("bin/nvcc` is a link that leads out of the folder"), "{notes:?}");
     }

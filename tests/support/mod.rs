@@ -10,18 +10,18 @@ use std::sync::Arc;
 use serde_json::Value;
 
 /// The cache of all test programs, so that each wheel is fetched once.
-pub fn cache() -> PathBuf {
+pub(crate) fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
 }
 
-pub fn program(name: &str) -> PathBuf {
+pub(crate) fn program(name: &str) -> PathBuf {
     let beside = Path::new(env!("CARGO_BIN_EXE_ctk-matrix")).with_file_name(name);
     assert!(beside.exists(), "{} is missing", beside.display());
     beside
 }
 
 /// Whether there is a Docker daemon to test with. Its absence is a failure where CI says that it must be there.
-pub fn docker() -> bool {
+pub(crate) fn docker() -> bool {
     let found = Command::new("docker").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     let found = found.is_ok_and(|status| status.success());
     let required = std::env::var_os("CTK_TEST_REQUIRE_DOCKER").is_some_and(|value| value == "1");
@@ -33,23 +33,23 @@ pub fn docker() -> bool {
 }
 
 /// A folder of its own in which `ctk-matrix` is run.
-pub struct Scene {
+pub(crate) struct Scene {
     folder: Arc<tempfile::TempDir>,
     env: BTreeMap<String, String>,
 }
 
 /// What a run of `ctk-matrix` did.
-pub struct Ran {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
-    pub out: PathBuf,
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) out: PathBuf,
     /// The scene's folder, which is to outlive the look at its report.
     folder: Arc<tempfile::TempDir>,
 }
 
 impl Scene {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("ctk-scene-").tempdir().unwrap();
         let folder = Arc::new(folder);
         let mut env = BTreeMap::new();
@@ -57,28 +57,28 @@ impl Scene {
         Self { folder, env }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    pub fn matrix(self, text: &str) -> Self {
+    pub(crate) fn matrix(self, text: &str) -> Self {
         self.file("matrix.yaml", text)
     }
 
-    pub fn file(self, name: &str, text: &str) -> Self {
+    pub(crate) fn file(self, name: &str, text: &str) -> Self {
         let path = self.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
         self
     }
 
-    pub fn env(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
 
-    /// Puts the test driver where the loader finds it, as a GPU with this UUID. `faults` is its CTK_FAKE_FAULT.
-    pub fn fake_gpu(self, faults: &str) -> Self {
+    /// Puts the test driver where the loader finds it, as a GPU with this UUID. `faults` is its `CTK_FAKE_FAULT`.
+    pub(crate) fn fake_gpu(self, faults: &str) -> Self {
         let built = Path::new(env!("CARGO_BIN_EXE_ctk-matrix")).with_file_name("examples").join("libfake_driver.so");
         assert!(built.exists(), "{} is missing: run `cargo build --example fake_driver`", built.display());
         let folder = self.path().join("driver");
@@ -97,7 +97,7 @@ impl Scene {
         if faults.is_empty() { scene } else { scene.env("CTK_FAKE_FAULT", faults) }
     }
 
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program("ctk-matrix"));
         command.args(arguments).current_dir(self.path()).stdin(Stdio::null());
         command.env_remove("CUDA_VISIBLE_DEVICES").env_remove("LD_LIBRARY_PATH").env_remove("GITHUB_ACTIONS");
@@ -106,7 +106,7 @@ impl Scene {
     }
 
     /// Runs `ctk-matrix ARGUMENTS`.
-    pub fn ctk_matrix(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn ctk_matrix(&self, arguments: &[&str]) -> Ran {
         let output = self.command(arguments).output().unwrap();
         Ran {
             code: output.status.code(),
@@ -118,7 +118,7 @@ impl Scene {
     }
 
     /// Runs `ctk-matrix run --out out ARGUMENTS`.
-    pub fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         let mut all = vec!["run", "--out", "out"];
         all.extend(arguments);
         self.ctk_matrix(&all)
@@ -127,12 +127,12 @@ impl Scene {
 
 impl Ran {
     #[track_caller]
-    pub fn assert_code(self, code: i32) -> Self {
+    pub(crate) fn assert_code(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         self
     }
 
-    pub fn report(&self) -> Value {
+    pub(crate) fn report(&self) -> Value {
         let path = self.out.join("report.json");
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         serde_json::from_str(&text).unwrap()
@@ -140,7 +140,7 @@ impl Ran {
 
     /// The record of the one cell whose id holds all of `parts`.
     #[track_caller]
-    pub fn cell(&self, parts: &[&str]) -> Value {
+    pub(crate) fn cell(&self, parts: &[&str]) -> Value {
         let report = self.report();
         let cells = report["cells"].as_array().unwrap();
         let fits = |cell: &&Value| {
@@ -153,7 +153,7 @@ impl Ran {
     }
 
     /// Every cell as `path toolkit: outcome[ stage][ code]`, in report order.
-    pub fn outcomes(&self) -> Vec<String> {
+    pub(crate) fn outcomes(&self) -> Vec<String> {
         let report = self.report();
         let line = |cell: &Value| {
             let mut line = format!(
@@ -174,8 +174,14 @@ impl Ran {
     }
 }
 
+/// Lower-case hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    use sha2::Digest as _;
+    ctk_matrix::model::wire::hex(&sha2::Sha256::digest(bytes))
+}
+
 /// The ids of containers that carry this run's label, running or not.
-pub fn containers_of(run: &str) -> Vec<String> {
+pub(crate) fn containers_of(run: &str) -> Vec<String> {
     let filter = format!("label=ctk-matrix.run={run}");
     let output = Command::new("docker").args(["ps", "-aq", "--filter", &filter]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).lines().map(ToOwned::to_owned).collect()

@@ -85,13 +85,15 @@ impl Driver {
             Ok(path) => path,
             Err(error) => return (None, Err(error)),
         };
-        let file =
-            loaded::record(&path, version_in_name(&path).unwrap_or_default(), &std::collections::BTreeMap::new());
-        let driver = match Table::read(library) {
-            Ok(table) => {
-                let fake = table.exports(FAKE);
-                Ok(Self { calls: Box::leak(Box::new(Calls { table })), fake })
-            }
+        let table = Table::read(library);
+        let fake = table.as_ref().is_ok_and(|table| table.exports(FAKE));
+        // Mounted under the loader's name, the file says nothing of its version. It is the kernel module's all the same:
+        // with another one `cuInit` gives 803.
+        let module = || if fake { None } else { kernel_module() };
+        let version = version_in_name(&path).map(ToOwned::to_owned).or_else(module).unwrap_or_default();
+        let file = loaded::record(&path, &version, &std::collections::BTreeMap::new());
+        let driver = match table {
+            Ok(table) => Ok(Self { calls: Box::leak(Box::new(Calls { table })), fake }),
             Err(symbol) => Err(NotOpened::Symbol { path, symbol }),
         };
         (Some(file), driver)

@@ -1,4 +1,4 @@
-//! NVRTC, the toolkit's runtime compiler: [`find`] names the one file that is meant, [`table`] is its functions as
+//! NVRTC, the toolkit's runtime compiler: [`mod@find`] names the one file that is meant, [`table`] is its functions as
 //! they are, [`library`] the opened library with its version held against the toolkit's, [`program`] one compilation.
 
 mod find;

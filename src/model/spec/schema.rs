@@ -1,4 +1,4 @@
-//! The JSON schema of a matrix file, for editors: made from the types in `raw.rs`. Its main function is [`json_schema`].
+//! The JSON schema of a matrix file, for editors: made from the types in `raw.rs`. Its main function is [`json_schema()`].
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;

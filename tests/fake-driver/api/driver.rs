@@ -88,6 +88,13 @@ unsafe extern "C" fn cuModuleGetLoadingMode(mode: *mut c_uint) -> Code {
     finish(eager.and_then(|eager| unsafe { put(mode, if eager { 1 } else { 2 }) }))
 }
 
+/// NVRTC's compile cache (12.9 on) asks for a table, and calls what it points to unless it is refused.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuGetExportTable(table: *mut *const c_void, _id: *const c_void) -> Code {
+    // SAFETY: the caller gives room for a pointer, or null.
+    finish(unsafe { put(table, ptr::null()) }.and(Err(Code::NOT_FOUND.into())))
+}
+
 /// No function is found this way: callers must do without it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGetProcAddress(
