@@ -192,7 +192,7 @@ impl<'a> Watcher<'a> {
                 }
                 Ok(())
             }
-            RunEvent::JobNoise { job, line } => journal.log(job, line),
+            RunEvent::JobNoise { job, text } => journal.log(job, text),
             RunEvent::Artifact { bytes, .. } => journal.artifact(bytes).map(drop),
             RunEvent::CellFinished(record) => journal.record(record),
             RunEvent::Started { .. }

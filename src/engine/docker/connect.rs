@@ -176,7 +176,7 @@ async fn describe(api: Api, address: &str, bench: PathBuf, notes: Vec<String>) -
         selinux: security.iter().any(|option| option.split(',').any(|part| part == "name=selinux")),
         notes,
     };
-    Ok(Docker { api, about: Arc::new(about) })
+    Ok(Docker { api, about: Arc::new(about), presence: Arc::default() })
 }
 
 fn numbers(version: &str) -> Option<(u32, u32)> {

@@ -7,7 +7,7 @@ mod container;
 mod gc;
 mod image;
 mod lifecycle;
-mod owner;
+mod presence;
 mod userland;
 
 use std::path::PathBuf;
@@ -35,6 +35,7 @@ pub const LABEL_OWNER: &str = "ctk-matrix.owner";
 pub struct Docker {
     api: api::Api,
     about: Arc<About>,
+    presence: Arc<presence::Presence>,
 }
 
 /// What is known of an engine.
@@ -88,6 +89,12 @@ impl Docker {
         let (docker, spec) = (self.clone(), spec.clone());
         to_its_end(cancel, |cancel| Box::pin(async move { lifecycle::run(&docker, &spec, &events, cancel).await }))
             .await
+    }
+
+    /// After a lost job: waits up to a minute until the engine answers again, and removes what it was left with. False
+    /// if it does not come back.
+    pub async fn returns(&self, cancel: &watch::Receiver<bool>) -> bool {
+        self.presence.returns(&self.api, cancel).await
     }
 
     /// What an image on this machine is, read without starting it; none if it is not on this machine.

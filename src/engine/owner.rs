@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// A process, told apart from every other one that had or will have its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Owner {
+pub(crate) struct Owner {
     pid: u32,
     /// When it started, in clock ticks since the boot: field 22 of `/proc/PID/stat`.
     ticks: u64,
@@ -18,7 +18,7 @@ pub(super) struct Owner {
 
 /// What became of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Life {
+pub(crate) enum Life {
     /// It runs.
     Living,
     /// It does not.
@@ -29,13 +29,13 @@ pub(super) enum Life {
 
 impl Owner {
     /// This process. Without a readable `/proc` there is no owner, and `gc` leaves such a container alone.
-    pub(super) fn this_process() -> Option<Self> {
+    pub(crate) fn this_process() -> Option<Self> {
         let pid = std::process::id();
         Some(Self { pid, ticks: start_ticks(pid)?, boot: boot_id()?, namespace: namespace()? })
     }
 
     /// Whether it still runs.
-    pub(super) fn life(&self) -> Life {
+    pub(crate) fn life(&self) -> Life {
         match (boot_id(), namespace()) {
             (Some(boot), _) if boot != self.boot => Life::Gone,
             (Some(_), Some(namespace)) if namespace == self.namespace => {
