@@ -9,6 +9,7 @@ pub mod docker;
 mod handover;
 pub mod host_gpu;
 pub mod job;
+pub mod leftovers;
 pub mod output;
 mod owner;
 pub mod process;

@@ -1,5 +1,5 @@
 //! Who started a container, so that orphans can be told from the containers of a living run.
-//! Its main type is [`Owner`], which is written into a label.
+//! Its main type is [`Owner`], which is written into a label, and into the names of temporary folders.
 
 use std::fmt;
 use std::fs;
@@ -32,6 +32,19 @@ impl Owner {
     pub(crate) fn this_process() -> Option<Self> {
         let pid = std::process::id();
         Some(Self { pid, ticks: start_ticks(pid)?, boot: boot_id()?, namespace: namespace()? })
+    }
+
+    /// As a part of a file's name.
+    pub(crate) fn in_a_name(&self) -> String {
+        let namespace: String = self.namespace.chars().filter(char::is_ascii_digit).collect();
+        format!("{}.{}.{}.{namespace}", self.pid, self.ticks, self.boot)
+    }
+
+    /// Reads [`Owner::in_a_name`] back.
+    pub(crate) fn from_a_name(text: &str) -> Option<Self> {
+        let fields: Vec<&str> = text.split('.').collect();
+        let [pid, ticks, boot, namespace] = fields[..] else { return None };
+        format!("{pid} {ticks} {boot} pid:[{namespace}]").parse().ok()
     }
 
     /// Whether it still runs.
@@ -94,7 +107,8 @@ mod tests {
     fn this_process_lives_and_reads_back_from_its_label() {
         let owner = Owner::this_process().unwrap();
         assert_eq!(owner.life(), Life::Living);
-        assert_eq!(owner.to_string().parse(), Ok(owner));
+        assert_eq!(owner.to_string().parse(), Ok(owner.clone()));
+        assert_eq!(Owner::from_a_name(&owner.in_a_name()), Some(owner));
     }
 
     #[test]

@@ -25,6 +25,7 @@ use super::cgroup::Cgroup;
 use super::handover::{Handover, View, checked_bench};
 use super::host_gpu::is_searched;
 use super::job::{EngineError, JobEnd, JobEvent, JobExit, JobSpec};
+use super::leftovers;
 use super::output::{Collector, MAX_SHOWN, MAX_STDERR, Tail};
 use crate::model::place::Place;
 use crate::model::record::{EngineInfo, EngineKind};
@@ -164,7 +165,7 @@ fn check(spec: &JobSpec) -> Result<(), EngineError> {
 
 /// A fresh folder with a home and a folder for temporary files in it.
 fn work_folder() -> std::io::Result<TempDir> {
-    let folder = tempfile::Builder::new().prefix("ctk-matrix-work-").tempdir()?;
+    let folder = leftovers::folder("work")?;
     fs::create_dir(folder.path().join("home"))?;
     fs::create_dir(folder.path().join("tmp"))?;
     Ok(folder)
