@@ -10,6 +10,7 @@ use super::report::failure;
 use crate::model::outcome::Outcome;
 use crate::model::plan::{Cell, Plan};
 use crate::model::record::{Record, Run};
+use crate::report::error::ReportError;
 use crate::report::journal::{Journal, RunFile};
 
 /// So many differences are named; more would hide them.
@@ -36,7 +37,9 @@ pub(crate) struct Begun {
 impl Resumed {
     /// Opens the folder.
     pub(crate) fn open(dir: &Path) -> Result<Self, Failure> {
-        let (journal, records) = Journal::resume(dir).map_err(|error| failure(Code::Usage, error))?;
+        let (journal, records) = Journal::resume(dir).map_err(|error| {
+            failure(if matches!(error, ReportError::Write { .. }) { Code::Report } else { Code::Usage }, error)
+        })?;
         let file = journal.file().clone();
         let records = records.into_iter().filter(|record| record.run == file.run.id);
         let records = records.map(|record| (record.id.clone(), record)).collect();
