@@ -4,6 +4,7 @@
 mod api;
 mod connect;
 mod container;
+mod context;
 mod gc;
 mod image;
 mod lifecycle;
@@ -50,9 +51,9 @@ struct About {
 }
 
 impl Docker {
-    /// The engine at `DOCKER_HOST`, else at the default socket. `bench` is the host's `ctk-bench`.
+    /// The engine at `DOCKER_HOST`, else that of the docker context, else at the usual sockets. `bench` is the host's `ctk-bench`.
     pub async fn connect(bench: PathBuf) -> Result<Self, EngineError> {
-        connect::connect(connect::Wish::of_this_process(), bench).await
+        connect::connect(connect::Wish::of_this_process()?, bench).await
     }
 
     /// The engine at an address, `unix:///run/docker.sock`.
