@@ -241,6 +241,6 @@ async fn a_wait_that_breaks_is_taken_up_again_while_the_container_runs() {
     };
     let (end, ()) = tokio::join!(docker.run(&spec, events, cancel), heal);
     let end = end.unwrap();
-    assert_eq!((end.exit, end.stdout.as_slice()), (JobExit::Code(5), b"done\n".as_slice()));
+    assert_eq!((end.exit, end.output.noise.as_str()), (JobExit::Code(5), "done\n"));
     assert_eq!(left(&spec.run).await, [""; 0]);
 }

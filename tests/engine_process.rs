@@ -27,7 +27,7 @@ async fn run(bench: &Bench, spec: &JobSpec) -> Result<JobEnd, EngineError> {
 }
 
 fn text(end: &JobEnd) -> String {
-    String::from_utf8_lossy(&end.stdout).into_owned()
+    end.output.noise.clone()
 }
 
 /// Whether a process lives; one that has ended and was not waited for does not.
@@ -127,10 +127,13 @@ async fn an_interruption_ends_a_job_at_once_and_says_so() {
 }
 
 #[tokio::test]
-async fn output_beyond_the_cap_is_cut_and_does_not_stop_the_job() {
-    let bench = Bench::script("head -c 80m /dev/zero; yes err | head -n 50000 >&2; echo END >&2");
+async fn of_a_flood_the_first_and_the_last_are_kept_and_it_does_not_stop_the_job() {
+    let bench =
+        Bench::script("echo FIRST; head -c 80m /dev/zero; yes err | head -n 50000 >&2; echo LAST; echo END >&2");
     let end = run(&bench, &job("flood")).await.unwrap();
-    assert_eq!((end.exit, end.stdout.len(), end.stdout_cut), (JobExit::Code(0), 64 << 20, true));
+    assert_eq!((end.exit, end.output.cut), (JobExit::Code(0), false));
+    assert!(end.output.noise.len() < 2 << 20 && end.output.noise.starts_with("FIRST\n\0"));
+    assert!(end.output.noise.contains(" bytes are left out here]\n") && end.output.noise.ends_with("\0LAST\n"));
     assert_eq!(end.stderr.len(), 64 << 10);
     assert!(end.stderr.ends_with("err\nEND\n"));
 }
@@ -143,7 +146,7 @@ async fn a_request_names_the_hosts_own_paths() {
     let mut spec = job("request");
     spec.task = BenchTask::Run { request: Box::new(request(&toolkit)), toolkit_dir: Some(toolkit.clone()) };
     let end = run(&bench, &spec).await.unwrap();
-    let read: Request = serde_json::from_slice(&end.stdout).unwrap();
+    let read: Request = serde_json::from_str(&end.output.noise).unwrap();
     assert!(read.work.is_absolute());
     assert_eq!(Request { work: "".into(), ..read }, request(&toolkit));
     assert_eq!(end.mapped, []);

@@ -38,7 +38,7 @@ pub(crate) enum Subcommand {
     /// List or fetch toolkits.
     #[command(subcommand)]
     Toolkit(ToolkitArguments),
-    /// Remove containers that a killed run left behind.
+    /// Remove containers and temporary folders that a killed run left behind.
     Gc(GcArguments),
     /// Print the JSON schema of matrix.yaml.
     Schema,
@@ -100,6 +100,10 @@ pub(crate) struct RunArguments {
     /// The folder for the report [default: runs/UTC-TIME]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Take up the run in this folder where it stopped: with the same matrix and selection, only the cells that have
+    /// no final record are run.
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    pub(crate) resume: Option<PathBuf>,
     /// Jobs side by side [default: 1 with a GPU, else one per processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) jobs: Option<u16>,

@@ -1,16 +1,20 @@
-//! `ctk-matrix gc`: removes containers whose owner is gone.
+//! `ctk-matrix gc`: removes containers and temporary folders whose owner is gone.
 
 use super::args::GcArguments;
 use super::context::print;
 use super::exit::{Code, Failure};
 use crate::engine::docker::{Docker, Fate, GcItem};
+use crate::engine::leftovers::{self, Leftover};
 
-/// Removes, or names, every container of a run that no longer lives.
+/// Removes, or names, every container and temporary folder of a run that no longer lives.
 pub(crate) fn gc(arguments: &GcArguments) -> Result<Code, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::caused(Code::Engine, "cannot start the runtime", error))?;
+    // These need no engine, which may be gone too.
+    let folders = leftovers::collect(arguments.dry_run);
+    print(&folders.iter().map(|folder| folder_line(folder, arguments.dry_run)).collect::<String>())?;
     runtime.block_on(async {
         // Nothing is started, so any program will do for the one that would be.
         let bench = std::env::current_exe()
@@ -23,8 +27,18 @@ pub(crate) fn gc(arguments: &GcArguments) -> Result<Code, Failure> {
         }
         print(&text)?;
         let failed = items.iter().any(|item| matches!(item.fate, Fate::Failed(_)));
+        let failed = failed || folders.iter().any(|folder| folder.failure.is_some());
         Ok(if failed { Code::NotAsExpected } else { Code::AsExpected })
     })
+}
+
+fn folder_line(folder: &Leftover, dry_run: bool) -> String {
+    let fate = match &folder.failure {
+        Some(why) => format!("could not be removed: {why}"),
+        None if dry_run => "would be removed".into(),
+        None => "removed".into(),
+    };
+    format!("{}: {fate}\n", folder.path.display())
 }
 
 fn line(item: &GcItem) -> String {

@@ -8,6 +8,7 @@ mod gc;
 mod host;
 mod plan;
 mod report;
+mod resume;
 mod run;
 mod signals;
 mod toolkit;

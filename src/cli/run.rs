@@ -1,6 +1,6 @@
 //! `ctk-matrix run`: the main job, from the command line to the exit code.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use super::args::{EngineArgument, RunArguments, SourceArgument};
 use super::context;
 use super::exit::{Code, Failure};
 use super::report::{failure, summarise, terminal_text};
+use super::resume::{Begun, Resumed};
 use super::signals::Signals;
 use super::{elf, host};
 use crate::engine::attach::GpuChoice;
@@ -56,7 +57,8 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
     let engine = Engine::connect(engine_choice(arguments.engine), bench.clone()).await.map_err(engine_failure)?;
     let processes = Engine::connect(EngineChoice::Process, bench.clone()).await.map_err(engine_failure)?;
     let env = handed_on();
-    let id = host::run_id();
+    let resumed = arguments.resume.as_deref().map(Resumed::open).transpose()?;
+    let id = resumed.as_ref().map_or_else(host::run_id, |resumed| resumed.id().to_owned());
     let device = arguments.device.clone().or_else(host::visible_device);
     let search = Search {
         engine: &engine,
@@ -74,8 +76,10 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
     let (gpu, note) = found.map_err(|error| Failure::new(Code::Engine, error))?;
     let native = gpu.gpu().map_or(Arch::WITHOUT_GPU, |gpu| gpu.cc);
     let plan = Arc::new(context::plan(&matrix, &arguments.matrix, native)?);
+    // What is carried out; the report is of the whole.
+    let rest = resumed.as_ref().map_or_else(|| Arc::clone(&plan), |resumed| Arc::new(plan.without(&resumed.done())));
     let source = source_choice(arguments.source);
-    if uses_userland(&plan, &engine, source)
+    if uses_userland(&rest, &engine, source)
         && let Err(error) = gpu.attach_userland(&search).await
     {
         return signals.code().map_or_else(|| Err(engine_failure(error)), Ok);
@@ -101,12 +105,12 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         matrix: names.translate_text(&plan.origin, &[]),
         notes,
     };
-    let dir = arguments.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(host::folder_name()));
-    let journal = Journal::create(&dir, &run, &plan.cells, &plan.excluded).map_err(|error| {
-        failure(if matches!(error, ReportError::Occupied { .. }) { Code::Usage } else { Code::Report }, error)
-    })?;
+    let (journal, begun) = match resumed {
+        Some(resumed) => resumed.begin(&plan, &mut run)?,
+        None => (create(&arguments, &run, &plan)?, Begun::default()),
+    };
 
-    let contended = slots > 1 && plan.jobs.len() > 1;
+    let contended = slots > 1 && rest.jobs.len() > 1;
     let provisioner = Provisioner {
         cache,
         pip: Pip::default(),
@@ -115,12 +119,22 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         bench_glibc: elf::glibc_floor(&bench),
     };
     let recorder = Recorder { run: id.clone(), gpu: gpu.mode(), contended, names };
-    let worker = Worker { plan: Arc::clone(&plan), engine, host: processes, gpu, choice, run: id, env };
-    let mut watcher = Watcher::new(journal, &arguments, &mut run);
-    watcher.announce(&provisioner, &plan).await;
+    let worker = Worker { plan: Arc::clone(&rest), engine, host: processes, gpu, choice, run: id, env };
+    let mut watcher = Watcher::new(journal, begun, &arguments, &mut run);
+    watcher.announce(&provisioner, &rest).await;
     let runner = Runner { worker: Arc::new(worker), provisioner: Arc::new(provisioner), recorder, slots };
     let end = watcher.watch(runner, &signals, cancel).await;
     watcher.finish(&end, &signals, &plan)
+}
+
+/// The folder of a run that is not resumed.
+fn create(arguments: &RunArguments, run: &Run, plan: &Plan) -> Result<Journal, Failure> {
+    let dir = arguments.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(host::folder_name()));
+    let mut journal = Journal::create(&dir, run, &plan.cells, &plan.excluded).map_err(|error| {
+        failure(if matches!(error, ReportError::Occupied { .. }) { Code::Usage } else { Code::Report }, error)
+    })?;
+    journal.settle(plan.settings()).map_err(|error| failure(Code::Report, error))?;
+    Ok(journal)
 }
 
 /// Listens to a run: keeps what it tells, and shows it.
@@ -132,10 +146,12 @@ struct Watcher<'a> {
     quiet: bool,
     run: &'a mut Run,
     records: Vec<Record>,
+    /// How often cells were tried before this run was resumed.
+    attempts: HashMap<String, u32>,
 }
 
 impl<'a> Watcher<'a> {
-    fn new(journal: Journal, arguments: &RunArguments, run: &'a mut Run) -> Self {
+    fn new(journal: Journal, begun: Begun, arguments: &RunArguments, run: &'a mut Run) -> Self {
         let mode = if arguments.quiet {
             ProgressMode::Quiet
         } else if std::io::stderr().is_terminal() {
@@ -144,7 +160,8 @@ impl<'a> Watcher<'a> {
             ProgressMode::Lines
         };
         let (progress, quiet) = (Progress::new(mode), arguments.quiet);
-        Self { journal: Some(journal), broken: None, progress, quiet, run, records: Vec::new() }
+        let Begun { kept: records, attempts } = begun;
+        Self { journal: Some(journal), broken: None, progress, quiet, run, records, attempts }
     }
 
     /// Says what will be fetched, before anything is.
@@ -167,7 +184,10 @@ impl<'a> Watcher<'a> {
     async fn watch(&mut self, runner: Runner, signals: &Signals, cancel: watch::Receiver<bool>) -> RunEnd {
         let (tell, mut told) = mpsc::unbounded_channel();
         let task = tokio::spawn(runner.run(tell, cancel));
-        while let Some(event) = told.recv().await {
+        while let Some(mut event) = told.recv().await {
+            if let RunEvent::CellFinished(record) = &mut event {
+                record.attempts += self.attempts.get(&record.id).copied().unwrap_or_default();
+            }
             self.progress.event(&event);
             if self.broken.is_none()
                 && let Err(error) = self.keep(&event)
@@ -192,7 +212,7 @@ impl<'a> Watcher<'a> {
                 }
                 Ok(())
             }
-            RunEvent::JobNoise { job, line } => journal.log(job, line),
+            RunEvent::JobNoise { job, text } => journal.log(job, text),
             RunEvent::Artifact { bytes, .. } => journal.artifact(bytes).map(drop),
             RunEvent::CellFinished(record) => journal.record(record),
             RunEvent::Started { .. }

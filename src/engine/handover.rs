@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::job::{BenchTask, EngineError};
+use super::leftovers;
 use crate::model::wire::Request;
 
 /// How the job sees what it is handed.
@@ -76,7 +77,7 @@ impl Handover {
 /// The folder is the user's alone; the file in it can be read by whatever user the container has, because a bind leads
 /// past the folder. The umask has no say in it.
 fn write(request: &Request) -> std::io::Result<TempDir> {
-    let folder = tempfile::Builder::new().prefix("ctk-matrix-").tempdir()?;
+    let folder = leftovers::folder("request")?;
     let file = folder.path().join("request.json");
     fs::write(&file, serde_json::to_vec(request)?)?;
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644))?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::attach::Attach;
+use super::output::Output;
 use crate::model::matrix::Limits;
 use crate::model::place::Place;
 use crate::model::wire::Request;
@@ -49,6 +50,17 @@ pub enum BenchTask {
     },
 }
 
+impl BenchTask {
+    /// The nonce of the frames that it answers with.
+    #[must_use]
+    pub fn nonce(&self) -> &str {
+        match self {
+            Self::Run { request, .. } => &request.nonce,
+            Self::Probe { nonce, .. } => nonce,
+        }
+    }
+}
+
 /// What happens while a job runs. For display only: the truth is in [`JobEnd`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobEvent {
@@ -64,9 +76,7 @@ pub struct JobEnd {
     /// How it ended.
     pub exit: JobExit,
     /// Its standard output, read again after the end.
-    pub stdout: Vec<u8>,
-    /// Whether there was more than the engine keeps.
-    pub stdout_cut: bool,
+    pub output: Output,
     /// The last of its standard error.
     pub stderr: String,
     /// Folders as the job saw them, and as they are on the host, so that paths can be translated back.

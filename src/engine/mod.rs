@@ -9,7 +9,9 @@ pub mod docker;
 mod handover;
 pub mod host_gpu;
 pub mod job;
-mod output;
+pub mod leftovers;
+pub mod output;
+mod owner;
 pub mod process;
 
 use std::path::PathBuf;
@@ -123,6 +125,15 @@ impl Engine {
         match self {
             Self::Docker(docker) => docker.run(spec, events, cancel).await,
             Self::Process(process) => process.run(spec, events, cancel).await,
+        }
+    }
+
+    /// After a lost job: whether the engine answers again, within a minute. What it was left with is removed then.
+    pub async fn returns(&self, cancel: &watch::Receiver<bool>) -> bool {
+        match self {
+            Self::Docker(docker) => docker.returns(cancel).await,
+            // A process that hangs in the kernel will hang there again.
+            Self::Process(_) => false,
         }
     }
 }

@@ -25,7 +25,8 @@ use super::cgroup::Cgroup;
 use super::handover::{Handover, View, checked_bench};
 use super::host_gpu::is_searched;
 use super::job::{EngineError, JobEnd, JobEvent, JobExit, JobSpec};
-use super::output::{Head, MAX_STDERR, MAX_STDOUT, Tail};
+use super::leftovers;
+use super::output::{Collector, MAX_SHOWN, MAX_STDERR, Tail};
 use crate::model::place::Place;
 use crate::model::record::{EngineInfo, EngineKind};
 
@@ -112,7 +113,7 @@ async fn run(
     // Nobody may listen: the job goes on all the same.
     let _ = events.send(JobEvent::Started);
 
-    let (mut stdout, mut stderr) = (Head::default(), Tail::default());
+    let (mut stdout, mut stderr) = (Collector::new(spec.task.nonce()), Tail::default());
     let pipes = (child.stdout.take(), child.stderr.take());
     let (killed, status, run_ms) = {
         let reading =
@@ -141,8 +142,7 @@ async fn run(
     let out_of_memory = group.as_ref().is_some_and(Cgroup::ran_out_of_memory);
     Ok(JobEnd {
         exit: killed.unwrap_or_else(|| exit(status, out_of_memory)),
-        stdout: stdout.bytes,
-        stdout_cut: stdout.cut,
+        output: stdout.finish(0),
         stderr: stderr.text(MAX_STDERR),
         mapped: Vec::new(),
         notes,
@@ -165,7 +165,7 @@ fn check(spec: &JobSpec) -> Result<(), EngineError> {
 
 /// A fresh folder with a home and a folder for temporary files in it.
 fn work_folder() -> std::io::Result<TempDir> {
-    let folder = tempfile::Builder::new().prefix("ctk-matrix-work-").tempdir()?;
+    let folder = leftovers::folder("work")?;
     fs::create_dir(folder.path().join("home"))?;
     fs::create_dir(folder.path().join("tmp"))?;
     Ok(folder)
@@ -227,11 +227,17 @@ fn signal_group(pid: u32, signal: Signal) {
 }
 
 /// Reads to the end, also what there is no room for: a full pipe would stop the job.
-async fn read_stdout(pipe: Option<impl AsyncRead + Unpin>, head: &mut Head, events: &mpsc::UnboundedSender<JobEvent>) {
+async fn read_stdout(
+    pipe: Option<impl AsyncRead + Unpin>,
+    stdout: &mut Collector,
+    events: &mpsc::UnboundedSender<JobEvent>,
+) {
     let Some(mut pipe) = pipe else { return };
-    let mut piece = vec![0; 64 << 10];
+    let (mut piece, mut shown) = (vec![0; 64 << 10], 0);
     while let Ok(count @ 1..) = pipe.read(&mut piece).await {
-        if head.push(&piece[..count], MAX_STDOUT) {
+        stdout.push(&piece[..count]);
+        shown += count;
+        if shown <= MAX_SHOWN {
             let _ = events.send(JobEvent::Output(piece[..count].to_vec()));
         }
     }

@@ -37,12 +37,12 @@ pub enum RunEvent {
         /// The stage.
         stage: Stage,
     },
-    /// A line that is not a frame: noise, to be logged.
+    /// What a job wrote beside its frames: noise, to be logged.
     JobNoise {
         /// The job's id.
         job: String,
-        /// The line, as it came.
-        line: String,
+        /// Lines.
+        text: String,
     },
     /// An artifact that a path made, before the record that names it.
     Artifact {

@@ -27,6 +27,9 @@ pub const MAX_PAYLOAD: usize = 24 << 20;
 
 const MARK: &str = "\u{1e}ctk-frame ";
 
+/// A line that is no frame is handed on in pieces of about this size, in bytes, so that an endless one takes no memory.
+const MAX_NOISE: usize = 64 << 10;
+
 /// Everything that `ctk-bench run` is told.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
@@ -235,7 +238,9 @@ pub enum Piece {
 pub struct Decoder {
     nonce: String,
     line: Vec<u8>,
-    /// The rest of an overlong line is dropped until its end.
+    /// Whether the line opens as a frame of this run: then it is kept whole.
+    opened: bool,
+    /// The rest of an overlong frame is dropped until its end.
     overlong: bool,
 }
 
@@ -243,7 +248,7 @@ impl Decoder {
     /// A decoder for frames with this nonce.
     #[must_use]
     pub fn new(nonce: &str) -> Self {
-        Self { nonce: nonce.into(), line: Vec::new(), overlong: false }
+        Self { nonce: nonce.into(), line: Vec::new(), opened: false, overlong: false }
     }
 
     /// Takes the next chunk and gives the pieces that it completes. Empty lines are dropped.
@@ -252,16 +257,36 @@ impl Decoder {
         for part in chunk.split_inclusive(|byte| *byte == b'\n') {
             let ends = part.ends_with(b"\n");
             let text = if ends { &part[..part.len() - 1] } else { part };
-            if !self.overlong {
-                let room = (MAX_PAYLOAD + 1024).saturating_sub(self.line.len());
-                self.line.extend_from_slice(&text[..text.len().min(room)]);
-                self.overlong = text.len() > room;
+            for text in text.chunks(MAX_NOISE) {
+                pieces.extend(self.extend(text));
             }
             if ends {
                 pieces.extend(self.take_line());
             }
         }
         pieces
+    }
+
+    /// Adds to the line. One that has grown long and is no frame of this run is handed on as far as it has come.
+    fn extend(&mut self, text: &[u8]) -> Option<Piece> {
+        if !self.overlong {
+            let room = (MAX_PAYLOAD + 1024).saturating_sub(self.line.len());
+            self.line.extend_from_slice(&text[..text.len().min(room)]);
+            self.overlong = text.len() > room;
+        }
+        if self.opened || self.line.len() <= MAX_NOISE {
+            return None;
+        }
+        let opening = format!("{MARK}{WIRE} {} ", self.nonce);
+        let separators = self.line.iter().enumerate().filter(|(_, byte)| **byte == 0x1e);
+        self.opened = separators.into_iter().any(|(at, _)| self.line[at..].starts_with(opening.as_bytes()));
+        if self.opened {
+            return None;
+        }
+        // The opening of a frame may lie across two chunks, so its length stays.
+        let rest = self.line.split_off(self.line.len() - opening.len());
+        let noise = std::mem::replace(&mut self.line, rest);
+        Some(Piece::Noise(String::from_utf8_lossy(&noise).into_owned()))
     }
 
     /// Takes what is left after the last line end.
@@ -272,6 +297,7 @@ impl Decoder {
     fn take_line(&mut self) -> Option<Piece> {
         let line = std::mem::take(&mut self.line);
         let overlong = std::mem::take(&mut self.overlong);
+        self.opened = false;
         let text = String::from_utf8_lossy(&line);
         let text = text.strip_suffix('\r').unwrap_or(&text);
         if text.is_empty() {
@@ -366,17 +392,51 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_takes_bounded_memory() {
+    fn an_endless_line_takes_little_memory_and_loses_nothing() {
         let mut decoder = Decoder::new(NONCE);
-        let chunk = vec![b'x'; 1 << 20];
+        let (chunk, mut noise) = (vec![b'x'; 1 << 20], 0);
         for _ in 0..64 {
-            assert!(decoder.push(&chunk).is_empty());
+            for piece in decoder.push(&chunk) {
+                let Piece::Noise(text) = piece else { panic!("{piece:?}") };
+                noise += text.len();
+            }
+            assert!(decoder.line.capacity() <= 4 * MAX_NOISE, "{}", decoder.line.capacity());
         }
-        assert!(decoder.line.len() <= MAX_PAYLOAD + 1024);
-        assert!(matches!(decoder.push(b"\n").as_slice(), [Piece::Noise(_)]));
+        let end = decoder.push(b"\n");
+        let [Piece::Noise(text)] = end.as_slice() else { panic!("{end:?}") };
+        assert_eq!(noise + text.len(), 64 << 20);
         assert!(matches!(
             decoder.push(encode(NONCE, &Frame::Final { count: 0 }).as_bytes()).as_slice(),
             [Piece::Frame(_)]
         ));
+    }
+
+    #[test]
+    fn a_long_frame_is_kept_whole_also_behind_a_long_line_without_end() {
+        let long = Frame::Stage { cell: "c".repeat(3 * MAX_NOISE), stage: Stage::Load };
+        for before in [0, MAX_NOISE - 20, MAX_NOISE, 2 * MAX_NOISE + 5] {
+            let text = "x".repeat(before) + encode(NONCE, &long).trim_start();
+            for chunk in [1000, 16 << 10, 1 << 20] {
+                let frames =
+                    decode(text.as_bytes(), chunk).into_iter().filter(|piece| matches!(piece, Piece::Frame(_)));
+                assert_eq!(frames.collect::<Vec<_>>(), [Piece::Frame(Box::new(long.clone()))], "{before} {chunk}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_that_is_longer_than_is_accepted_is_damaged_and_a_forged_one_takes_no_memory() {
+        let mut decoder = Decoder::new(NONCE);
+        let mut pieces = decoder.push(format!("{MARK}1 {NONCE} 99 00 ").as_bytes());
+        for _ in 0..26 {
+            pieces.extend(decoder.push(&vec![b'y'; 1 << 20]));
+        }
+        assert!(decoder.line.len() <= MAX_PAYLOAD + 1024);
+        pieces.extend(decoder.push(b"\n"));
+        assert!(matches!(pieces.as_slice(), [Piece::Damaged(_)]), "{}", pieces.len());
+        let mut decoder = Decoder::new(NONCE);
+        decoder.push(format!("{MARK}1 {} 99 00 ", "f".repeat(32)).as_bytes());
+        decoder.push(&vec![b'y'; 8 << 20]);
+        assert!(decoder.line.capacity() <= 4 * MAX_NOISE);
     }
 }

@@ -8,12 +8,18 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The folder already holds a run, and a report is never mixed with another.
-    #[error("{} already holds a run ({found}): give --out a new or empty folder", dir.display())]
+    #[error("{} already holds a run ({found}): give --out a new or empty folder, or take it up with --resume", dir.display())]
     Occupied {
         /// The folder.
         dir: PathBuf,
         /// The file or folder in it that says so.
         found: String,
+    },
+    /// Another process writes to the folder.
+    #[error("the run in {} still goes on: wait for its end, or end it", dir.display())]
+    Living {
+        /// The folder.
+        dir: PathBuf,
     },
     /// A file or folder could not be written; what was there before is kept.
     #[error("cannot write {}{}", path.display(), cure(source))]

@@ -5,7 +5,8 @@
 //! holds every planned cell. `logs/JOB.log` holds what a job said beside its frames, `artifacts/SHA256` what was
 //! handed to the driver, under no other name. `report.json`, `report.md` and `junit.xml` come last.
 
-use std::fs::{self, File, OpenOptions};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -47,6 +48,9 @@ pub struct RunFile {
     /// Combinations that are not cells.
     #[serde(default)]
     pub excluded: Vec<Excluded>,
+    /// What decides the records beside the cells' coordinates, by name, so that a resumed run is the same run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
 }
 
 /// The folder of a run that goes on.
@@ -78,13 +82,48 @@ impl Journal {
                 ReportError::Write { path: path.clone(), source }
             }
         })?;
-        let file = RunFile { schema: SCHEMA, run: run.clone(), cells: cells.to_vec(), excluded: excluded.to_vec() };
+        // A file system without locks is no reason to fail.
+        let _ = records.try_lock();
+        let (cells, excluded) = (cells.to_vec(), excluded.to_vec());
+        let file = RunFile { schema: SCHEMA, run: run.clone(), cells, excluded, settings: BTreeMap::new() };
         let journal = Self { dir: dir.into(), file, records, written: 0 };
         journal.prepare().inspect_err(|_| {
             // Nothing was recorded yet: the folder must not be taken for a run's.
             let _ = fs::remove_file(&path);
         })?;
         Ok(journal)
+    }
+
+    /// Opens the folder of a run that stopped, and gives its records. A torn last line is cut off. A run that still
+    /// goes on is refused.
+    pub fn resume(dir: &Path) -> Result<(Self, Vec<Record>), ReportError> {
+        let file = read::read_plan(dir)?;
+        let path = dir.join(RECORDS);
+        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut records = open.map_err(ReportError::write(&path))?;
+        if let Err(TryLockError::WouldBlock) = records.try_lock() {
+            return Err(ReportError::Living { dir: dir.into() });
+        }
+        let bytes = fs::read(&path).map_err(ReportError::read(&path))?;
+        let written = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1) as u64;
+        let cut = records.set_len(written).and_then(|()| records.seek(SeekFrom::Start(written)));
+        cut.map_err(ReportError::write(&path))?;
+        let (known, _) = read::read_records(dir)?;
+        let journal = Self { dir: dir.into(), file, records, written };
+        journal.prepare()?;
+        Ok((journal, known))
+    }
+
+    /// Writes down what decides the records beside the cells' coordinates.
+    pub fn settle(&mut self, settings: BTreeMap<String, String>) -> Result<(), ReportError> {
+        self.file.settings = settings;
+        self.write_run()
+    }
+
+    /// `run.json` as it was last written.
+    #[must_use]
+    pub fn file(&self) -> &RunFile {
+        &self.file
     }
 
     fn prepare(&self) -> Result<(), ReportError> {
@@ -214,9 +253,29 @@ mod tests {
         let error = Journal::create(dir.path(), &run("r2", STARTED), &[], &[]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!("{} already holds a run (run.json): give --out a new or empty folder", dir.path().display())
+            format!(
+                "{} already holds a run (run.json): give --out a new or empty folder, or take it up with --resume",
+                dir.path().display()
+            )
         );
         assert_eq!(fs::read(dir.path().join(RECORDS)).unwrap(), before);
+    }
+
+    #[test]
+    fn a_run_that_stopped_is_taken_up_and_one_that_goes_on_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut first = journal(dir.path());
+        first.record(&record("r1", "12.0", Outcome::Built)).unwrap();
+        let living = Journal::resume(dir.path()).map(drop).unwrap_err();
+        assert!(living.to_string().contains("still goes on"), "{living}");
+        first.records.write_all(b"{\"torn").unwrap();
+        drop(first);
+        let (mut journal, known) = Journal::resume(dir.path()).unwrap();
+        assert_eq!(known, [record("r1", "12.0", Outcome::Built)]);
+        journal.record(&record("r1", "12.6", Outcome::Skip)).unwrap();
+        let report = journal.close(&run("r1", STARTED)).unwrap();
+        assert_eq!(report.cells.iter().map(|cell| cell.outcome).collect::<Vec<_>>(), [Outcome::Built, Outcome::Skip]);
+        assert_eq!(report.runs[0].notes, Vec::<String>::new());
     }
 
     #[test]

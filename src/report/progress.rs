@@ -296,7 +296,7 @@ mod tests {
             provision(ProvisionStep::Failed("::error::\u{1b}[31mno\nnetwork ##[x]".into())),
             RunEvent::JobStarted { job: "toolkit=12.6".into() },
             RunEvent::JobStage { job: "toolkit=12.6".into(), cell: CELL.into(), stage: Stage::Build },
-            RunEvent::JobNoise { job: "toolkit=12.6".into(), line: "noise".into() },
+            RunEvent::JobNoise { job: "toolkit=12.6".into(), text: "noise".into() },
             RunEvent::Note("::add-mask::x".into()),
             RunEvent::Finished,
         ];

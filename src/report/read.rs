@@ -63,7 +63,7 @@ pub(super) fn report(runs: Vec<Run>, cells: Vec<Record>, excluded: Vec<Excluded>
     Report { schema: SCHEMA, complete, counts, runs, cells, excluded, superseded }
 }
 
-fn read_plan(dir: &Path) -> Result<RunFile, ReportError> {
+pub(super) fn read_plan(dir: &Path) -> Result<RunFile, ReportError> {
     let path = dir.join(RUN);
     let text = fs::read(&path).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => ReportError::NotARun { dir: dir.into() },
@@ -79,7 +79,7 @@ fn read_plan(dir: &Path) -> Result<RunFile, ReportError> {
     }
 }
 
-fn read_records(dir: &Path) -> Result<(Vec<Record>, Vec<String>), ReportError> {
+pub(super) fn read_records(dir: &Path) -> Result<(Vec<Record>, Vec<String>), ReportError> {
     let path = dir.join(RECORDS);
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::harvest::Harvest;
 use super::recorder::{JobContext, Recorder, mapped};
-use crate::engine::job::{EngineError, JobEnd};
+use crate::engine::job::{EngineError, JobEnd, JobExit};
 use crate::model::event::{ProvisionStep, RunEvent};
 use crate::model::place::Provisioned;
 use crate::model::plan::Plan;
@@ -63,8 +63,6 @@ pub enum Input {
 /// What came of a job, as the worker saw it.
 #[derive(Debug)]
 pub struct JobReport {
-    /// The nonce of its frames.
-    pub nonce: String,
     /// How it ended.
     pub end: Result<JobEnd, EngineError>,
     /// How the GPU reached it; none without a GPU.
@@ -171,7 +169,7 @@ impl Dispatcher {
                 reaction.events.push(RunEvent::JobStarted { job: self.plan.jobs[job].id.clone() });
             }
             Input::Output { job, bytes } => self.output(job, &bytes, &mut reaction),
-            Input::Ended { job, report } => self.ended(job, &report, &mut reaction),
+            Input::Ended { job, report } => self.ended(job, *report, &mut reaction),
             Input::Note(text) => self.note(text, &mut reaction),
             Input::Cancel => self.cancel(&mut reaction),
         }
@@ -221,14 +219,21 @@ impl Dispatcher {
         }
     }
 
-    fn ended(&mut self, index: usize, report: &JobReport, reaction: &mut Reaction) {
+    fn ended(&mut self, index: usize, mut report: JobReport, reaction: &mut Reaction) {
         let plan = Arc::clone(&self.plan);
         let job = &plan.jobs[index];
-        let (stdout, stderr) = report.end.as_ref().map_or((&[][..], ""), |end| (&end.stdout, &end.stderr));
-        self.noise(&job.id, &report.nonce, stdout, stderr, reaction);
-        let mut harvest = Harvest::read(&report.nonce, stdout);
+        let output = report.end.as_mut().map(|end| std::mem::take(&mut end.output)).unwrap_or_default();
+        self.noise(&job.id, &output.noise, reaction);
+        let mut harvest = Harvest::read(output);
         if let Some(gpu) = harvest.hello.as_ref().and_then(|hello| hello.gpu.clone()) {
             self.gpu = Some(gpu);
+        }
+        if let Ok(end) = &report.end {
+            self.noise(&job.id, &end.stderr, reaction);
+            if let JobExit::Oom { .. } = end.exit {
+                let limit = crate::model::units::bytes(plan.limits.memory);
+                self.note(format!("{}: a process was killed for its memory (limit {limit})", job.id), reaction);
+            }
         }
         if let Ok(end) = &report.end {
             for note in &end.notes {
@@ -259,17 +264,10 @@ impl Dispatcher {
         reaction.events.push(RunEvent::JobFinished { job: job.id.clone() });
     }
 
-    fn noise(&self, job: &str, nonce: &str, stdout: &[u8], stderr: &str, reaction: &mut Reaction) {
-        let mut decoder = Decoder::new(nonce);
-        let pieces = decoder.push(stdout).into_iter().chain(decoder.finish());
-        let lines = pieces.filter_map(|piece| match piece {
-            Piece::Noise(line) => Some(line),
-            Piece::Damaged(why) => Some(format!("[damaged frame] {why}")),
-            Piece::Frame(_) => None,
-        });
-        for line in lines.chain(stderr.lines().map(ToOwned::to_owned)) {
-            let line = self.recorder.names.translate_text(&line, &[]);
-            reaction.events.push(RunEvent::JobNoise { job: job.into(), line });
+    fn noise(&self, job: &str, text: &str, reaction: &mut Reaction) {
+        if !text.is_empty() {
+            let text = self.recorder.names.translate_text(text, &[]);
+            reaction.events.push(RunEvent::JobNoise { job: job.into(), text });
         }
     }
 

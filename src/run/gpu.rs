@@ -264,7 +264,7 @@ async fn probe(engine: &Engine, place: &Place, attach: Attach, search: &Search<'
         run: search.run.into(),
         job: "probe".into(),
         place: place.clone(),
-        task: BenchTask::Probe { nonce: nonce.clone(), device: search.device.map(Into::into) },
+        task: BenchTask::Probe { nonce, device: search.device.map(Into::into) },
         attach,
         limits: Limits::default(),
         deadline: PROBE_DEADLINE,
@@ -272,7 +272,7 @@ async fn probe(engine: &Engine, place: &Place, attach: Attach, search: &Search<'
     };
     let (events, _unread) = mpsc::unbounded_channel();
     let end = engine.run(&spec, events, search.cancel.clone()).await.map_err(|error| one_line(&error.to_string()))?;
-    Harvest::read(&nonce, &end.stdout).hello.ok_or_else(|| {
+    Harvest::read(end.output).hello.ok_or_else(|| {
         let how = match end.exit {
             JobExit::Code(number) => format!("ended with exit status {number}"),
             JobExit::Signal(number) => format!("ended with {}", crate::compat::codes::signal(number).name),

@@ -10,9 +10,10 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::engine::job::{EngineError, JobEnd, JobExit};
+use crate::engine::output::Output;
 use crate::model::kernel::{Kernel, Launch};
 use crate::model::outcome::{Code, Outcome, Stage};
-use crate::model::wire::{Decoder, Failure, Frame, Hello, PathResult, Piece, hex};
+use crate::model::wire::{Failure, Frame, Hello, PathResult, hex};
 
 /// The frames of one job.
 #[derive(Debug, Default)]
@@ -29,37 +30,33 @@ pub struct Harvest {
     damage: Option<String>,
     /// Whether the final frame came, with the right count.
     complete: bool,
+    /// Whether frames may be missing because there was more than is kept.
+    cut: bool,
 }
 
 impl Harvest {
     /// Reads a job's whole standard output.
     #[must_use]
-    pub fn read(nonce: &str, stdout: &[u8]) -> Self {
-        let mut harvest = Self::default();
-        let mut decoder = Decoder::new(nonce);
+    pub fn read(output: Output) -> Self {
+        let mut harvest = Self { damage: output.damage, cut: output.cut, ..Self::default() };
         let mut count = 0;
-        let pieces = decoder.push(stdout).into_iter().chain(decoder.finish());
-        for piece in pieces {
-            match piece {
-                Piece::Noise(_) => {}
-                Piece::Damaged(why) => harvest.damage = Some(why),
-                Piece::Frame(frame) => match *frame {
-                    Frame::Hello(hello) => harvest.hello = Some(*hello),
-                    Frame::Stage { cell, stage } => {
-                        harvest.stages.insert(cell, stage);
+        for frame in output.frames {
+            match frame {
+                Frame::Hello(hello) => harvest.hello = Some(*hello),
+                Frame::Stage { cell, stage } => {
+                    harvest.stages.insert(cell, stage);
+                }
+                Frame::Path(result) => {
+                    count += 1;
+                    let cell = result.cell.clone();
+                    if harvest.results.insert(cell.clone(), *result).is_some() {
+                        harvest.repeated.insert(cell);
                     }
-                    Frame::Path(result) => {
-                        count += 1;
-                        let cell = result.cell.clone();
-                        if harvest.results.insert(cell.clone(), *result).is_some() {
-                            harvest.repeated.insert(cell);
-                        }
-                    }
-                    Frame::Final { count: said } if said == count => harvest.complete = true,
-                    Frame::Final { count: said } => {
-                        harvest.damage = Some(format!("{said} results were sent and {count} arrived"));
-                    }
-                },
+                }
+                Frame::Final { count: said } if said == count => harvest.complete = true,
+                Frame::Final { count: said } => {
+                    harvest.damage = Some(format!("{said} results were sent and {count} arrived"));
+                }
             }
         }
         harvest
@@ -74,7 +71,7 @@ impl Harvest {
             return Taken::without_artifact(result(cell, Outcome::Truncated, None, None, reason.into()));
         }
         match self.results.remove(cell) {
-            Some(found) => Taken::checked(found, kernel),
+            Some(found) => Taken::checked(killed_for_memory(found, end), kernel),
             None => Taken::without_artifact(self.missing(cell, end)),
         }
     }
@@ -102,7 +99,7 @@ impl Harvest {
                 result(cell, Outcome::Crashed, stage, Some(code), reason)
             }
             JobExit::Code(0) => {
-                let what = self.damage.clone().unwrap_or_else(|| self.loss(end));
+                let what = self.damage.clone().unwrap_or_else(|| self.loss());
                 result(cell, Outcome::Truncated, stage, None, what)
             }
             JobExit::Code(number) => {
@@ -117,8 +114,8 @@ impl Harvest {
         missing
     }
 
-    fn loss(&self, end: &JobEnd) -> String {
-        if end.stdout_cut {
+    fn loss(&self) -> String {
+        if self.cut {
             "the container wrote more than is kept, and this result is not in what was kept".into()
         } else if self.complete {
             "the container finished without a result for this cell".into()
@@ -194,6 +191,18 @@ fn lacking_proof(found: &PathResult, launch: Option<Launch>) -> Option<&'static 
     }
 }
 
+/// A worker that the kernel killed for its memory dies of SIGKILL, and only the engine knows why.
+fn killed_for_memory(found: PathResult, end: &Result<JobEnd, EngineError>) -> PathResult {
+    let killed = found.outcome == Outcome::Crashed && found.code.as_ref().is_some_and(|code| code.name == "SIGKILL");
+    match end {
+        Ok(JobEnd { exit: JobExit::Oom { .. }, .. }) if killed => {
+            let reason = "the worker was killed for its memory: raise `limits: memory`".to_owned();
+            PathResult { outcome: Outcome::Oom, reason: Some(reason), ..found }
+        }
+        _ => found,
+    }
+}
+
 /// Why a job could not be started, as the failure of each of its cells.
 fn start_failure(error: &EngineError) -> Failure {
     let text = error.to_string();
@@ -213,9 +222,6 @@ mod tests {
     use super::*;
     use crate::model::path::Form;
     use crate::model::record::{Artifact, Bits, Loaded, LoadedFile};
-    use crate::model::wire::encode;
-
-    const NONCE: &str = "0123456789abcdef0123456789abcdef";
 
     fn kernel() -> Kernel {
         Kernel {
@@ -231,8 +237,7 @@ mod tests {
     fn ended(exit: JobExit) -> JobEnd {
         JobEnd {
             exit,
-            stdout: Vec::new(),
-            stdout_cut: false,
+            output: Output::default(),
             stderr: String::new(),
             mapped: Vec::new(),
             notes: Vec::new(),
@@ -269,8 +274,7 @@ mod tests {
     }
 
     fn take(frames: &[Frame], end: &Result<JobEnd, EngineError>) -> PathResult {
-        let stdout: String = frames.iter().map(|frame| encode(NONCE, frame)).collect();
-        Harvest::read(NONCE, stdout.as_bytes()).take("c", &kernel(), end).result
+        Harvest::read(Output { frames: frames.to_vec(), ..Output::default() }).take("c", &kernel(), end).result
     }
 
     fn path(result: PathResult) -> Frame {
@@ -279,8 +283,8 @@ mod tests {
 
     #[test]
     fn a_pass_with_its_proof_stays_a_pass_and_brings_its_artifact() {
-        let stdout = encode(NONCE, &path(pass("c")));
-        let taken = Harvest::read(NONCE, stdout.as_bytes()).take("c", &kernel(), &Ok(ended(JobExit::Code(0))));
+        let output = Output { frames: vec![path(pass("c"))], ..Output::default() };
+        let taken = Harvest::read(output).take("c", &kernel(), &Ok(ended(JobExit::Code(0))));
         assert_eq!((taken.result.outcome, taken.artifact.as_deref()), (Outcome::Pass, Some(&b"abc"[..])));
     }
 
@@ -341,6 +345,18 @@ mod tests {
             assert_eq!((taken.outcome, taken.stage), (outcome, stage), "{end:?}");
             assert!(taken.reason.is_some());
         }
+    }
+
+    #[test]
+    fn a_worker_that_was_killed_for_its_memory_is_told_from_one_that_was_killed() {
+        let killed = || {
+            let code = Some(Code { name: "SIGKILL".into(), number: 9 });
+            [path(PathResult { code, ..PathResult::new("c", Outcome::Crashed) })]
+        };
+        assert_eq!(take(&killed(), &Ok(ended(JobExit::Oom { code: 0 }))).outcome, Outcome::Oom);
+        assert_eq!(take(&killed(), &Ok(ended(JobExit::Code(0)))).outcome, Outcome::Crashed);
+        let built = [path(PathResult::new("c", Outcome::Built))];
+        assert_eq!(take(&built, &Ok(ended(JobExit::Oom { code: 0 }))).outcome, Outcome::Built);
     }
 
     #[test]

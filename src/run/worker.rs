@@ -64,7 +64,7 @@ impl Worker {
         };
         let attach = match self.gpu.attach(&search, provisioned).await {
             Ok(attach) => attach,
-            Err(error) => return JobReport { nonce, end: Err(error), attach: None, attempts },
+            Err(error) => return JobReport { end: Err(error), attach: None, attempts },
         };
         let name = match (&attach, &self.engine) {
             (Attach::None, _) => None,
@@ -76,12 +76,13 @@ impl Worker {
             attempts += 1;
             let spec = self.spec(job, provisioned, &nonce, attach.clone());
             let end = self.run_once(job, &spec, &nonce, tell, cancel).await;
-            let lost = matches!(end, Err(EngineError::Lost(_)));
-            if lost && attempts < ATTEMPTS && !*cancel.borrow() {
-                let _ = tell.send(Input::Note(format!("{}: the engine was lost; trying once more", spec.job)));
+            // After the last attempt it is waited for too, so that nothing is left in it.
+            let lost = matches!(end, Err(EngineError::Lost(_))) && !*cancel.borrow();
+            if lost && self.engine.returns(cancel).await && attempts < ATTEMPTS {
+                let _ = tell.send(Input::Note(format!("{}: the engine was lost, and tried once more", spec.job)));
                 continue;
             }
-            return JobReport { nonce, end, attach: name, attempts };
+            return JobReport { end, attach: name, attempts };
         }
     }
 

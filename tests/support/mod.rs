@@ -2,6 +2,9 @@
 //! user runs it. Its main types are [`Scene`] and [`Ran`].
 #![allow(dead_code, reason = "each test program uses its own part")]
 
+pub(crate) mod daemon;
+pub(crate) mod stand_in;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -19,7 +19,7 @@ use futures_util::{Stream, StreamExt};
 use tokio::time::timeout;
 
 use super::super::job::EngineError;
-use super::super::output::{Head, MAX_STDERR, MAX_STDOUT, Tail};
+use super::super::output::{Collector, Head, MAX_STDERR, Tail};
 
 /// Creating and starting pull layers together and set up devices; a busy disk takes seconds over it.
 const LONG: Duration = Duration::from_mins(1);
@@ -199,33 +199,26 @@ impl Api {
         }))
     }
 
-    /// The container's stdout, from the first byte that the engine kept. `cut` also tells of a read that did not come
-    /// to its end within `limit`.
-    pub(super) async fn stdout(&self, name: &str, limit: Duration) -> Result<Head, Failure> {
+    /// The container's stdout, from the first byte that the engine kept, to its end or to `limit`.
+    pub(super) async fn stdout(&self, name: &str, limit: Duration, output: &mut Collector) -> Result<(), Failure> {
         let options = LogsOptionsBuilder::new().stdout(true).build();
         let mut pieces = Box::pin(self.client.logs(name, Some(options)));
-        let mut head = Head::default();
         let read = async {
             while let Some(piece) = pieces.next().await {
                 match piece.map_err(|error| failure(&error))? {
-                    LogOutput::StdOut { message } => {
-                        if !head.push(&message, MAX_STDOUT) {
-                            break;
-                        }
-                    }
+                    LogOutput::StdOut { message } => output.push(&message),
                     // Without a TTY this is the rest of a frame that the engine did not finish.
-                    LogOutput::Console { .. } => head.cut = true,
+                    LogOutput::Console { .. } => output.cut(),
                     LogOutput::StdErr { .. } | LogOutput::StdIn { .. } => {}
                 }
             }
             Ok::<_, Failure>(())
         };
-        let whole = timeout(limit, read).await;
-        match whole {
-            Ok(read) => read?,
-            Err(_) => head.cut = true,
+        if let Ok(read) = timeout(limit, read).await {
+            return read;
         }
-        Ok(head)
+        output.cut();
+        Ok(())
     }
 
     /// The last of the container's stderr.

@@ -4,10 +4,9 @@
 //! back to child processes.
 
 use std::env;
-use std::fs;
 use std::io;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use super::super::attach::EngineFeatures;
 use super::super::handover::checked_bench;
 use super::super::job::EngineError;
 use super::api::{Api, Failure};
-use super::{About, Docker};
+use super::{About, Docker, context};
 use crate::model::record::{EngineInfo, EngineKind};
 
 /// Docker 20.10, the oldest that is tested.
@@ -33,49 +32,66 @@ const CLIENT_TIMEOUT: u64 = 7 * 24 * 3600;
 pub(super) struct Wish {
     /// Addresses, the first that is there is taken.
     addresses: Vec<String>,
-    /// Whether the user named it.
-    named: bool,
-    /// A docker context other than the default one, which is not used.
-    context: Option<String>,
+    origin: Origin,
+}
+
+/// Why it is looked for there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Origin {
+    /// Engines listen there unless told otherwise.
+    Usual,
+    /// `DOCKER_HOST`.
+    Host,
+    /// A docker context.
+    Context(String),
 }
 
 impl Wish {
     /// What this process's environment asks for.
-    pub(super) fn of_this_process() -> Self {
+    pub(super) fn of_this_process() -> Result<Self, EngineError> {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
+        // As the docker command has it, an address goes before a context.
         if let Some(host) = variable("DOCKER_HOST") {
-            return Self::address(&host);
+            return Ok(Self::address(&host));
+        }
+        let folder = variable("DOCKER_CONFIG").map(PathBuf::from);
+        let folder = folder.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".docker"))).unwrap_or_default();
+        if let Some(name) = context::chosen(variable("DOCKER_CONTEXT"), &folder) {
+            let addresses = vec![context::endpoint(&name, &folder)?];
+            return Ok(Self { addresses, origin: Origin::Context(name) });
         }
         let mut addresses = vec!["unix:///var/run/docker.sock".to_owned()];
         // A daemon without root listens here.
         addresses.extend(variable("XDG_RUNTIME_DIR").map(|folder| format!("unix://{folder}/docker.sock")));
-        let folder = variable("DOCKER_CONFIG").map(PathBuf::from);
-        let folder = folder.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".docker")));
-        let context = variable("DOCKER_CONTEXT").or_else(|| current_context(&folder?.join("config.json")));
-        Self { addresses, named: false, context: context.filter(|name| name != "default") }
+        Ok(Self { addresses, origin: Origin::Usual })
     }
 
     /// One address.
     pub(super) fn address(address: &str) -> Self {
-        Self { addresses: vec![address.into()], named: true, context: None }
+        Self { addresses: vec![address.into()], origin: Origin::Host }
     }
-}
 
-fn current_context(file: &Path) -> Option<String> {
-    let config: serde_json::Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
-    Some(config.get("currentContext")?.as_str()?.to_owned())
+    /// An address as messages name it.
+    fn said(&self, address: &str) -> String {
+        match &self.origin {
+            Origin::Usual => address.to_owned(),
+            Origin::Host => format!("DOCKER_HOST={address}"),
+            Origin::Context(name) => format!("docker context `{name}` ({address})"),
+        }
+    }
 }
 
 pub(super) async fn connect(wish: Wish, bench: PathBuf) -> Result<Docker, EngineError> {
     let mut absent = Vec::new();
     for address in &wish.addresses {
-        match reach(address, wish.named).await {
+        match reach(address, &wish.said(address)).await {
             Ok(client) => {
                 let bench = checked_bench(&bench, true)?;
-                let context = wish.context.as_ref().map(|name| {
-                    format!("docker context `{name}` is not used, {address} is: set DOCKER_HOST to use another engine")
-                });
-                return describe(Api::new(client), address, bench, context.into_iter().collect()).await;
+                let notes = match &wish.origin {
+                    Origin::Usual | Origin::Host => Vec::new(),
+                    Origin::Context(name) => vec![format!("docker context `{name}`")],
+                };
+                return describe(Api::new(client), address, bench, notes).await;
             }
             Err(EngineError::Absent(why)) => absent.push(why),
             Err(error) => return Err(error),
@@ -85,8 +101,8 @@ pub(super) async fn connect(wish: Wish, bench: PathBuf) -> Result<Docker, Engine
 }
 
 /// Opens a connection by hand first: bollard gives one error for a missing socket, a dead one and a forbidden one.
-async fn reach(address: &str, named: bool) -> Result<bollard::Docker, EngineError> {
-    let said = if named { format!("DOCKER_HOST={address}") } else { address.to_owned() };
+/// `said` is the address as messages name it.
+async fn reach(address: &str, said: &str) -> Result<bollard::Docker, EngineError> {
     let refuses = |why: &str| EngineError::Refuses(format!("{said} {why}"));
     let wrong = |error: bollard::errors::Error| refuses(&format!("cannot be used: {error}"));
     if let Some(path) = address.strip_prefix("unix://") {
@@ -95,7 +111,10 @@ async fn reach(address: &str, named: bool) -> Result<bollard::Docker, EngineErro
         return bollard::Docker::connect_with_unix(path, CLIENT_TIMEOUT, bollard::API_DEFAULT_VERSION).map_err(wrong);
     }
     let Some(place) = address.strip_prefix("tcp://").or_else(|| address.strip_prefix("http://")) else {
-        return Err(refuses("is not an address that ctk-matrix speaks to: unix:// and tcp:// on this machine are"));
+        return Err(refuses(
+            "is not an address that ctk-matrix speaks to (unix:// and tcp:// on this machine are): run ctk-matrix on the \
+             machine where that engine runs",
+        ));
     };
     if env::var_os("DOCKER_TLS_VERIFY").is_some_and(|value| !value.is_empty()) {
         return Err(refuses("asks for TLS, which ctk-matrix does not speak: use the engine's unix:// socket"));
@@ -176,7 +195,7 @@ async fn describe(api: Api, address: &str, bench: PathBuf, notes: Vec<String>) -
         selinux: security.iter().any(|option| option.split(',').any(|part| part == "name=selinux")),
         notes,
     };
-    Ok(Docker { api, about: Arc::new(about) })
+    Ok(Docker { api, about: Arc::new(about), presence: Arc::default() })
 }
 
 fn numbers(version: &str) -> Option<(u32, u32)> {
@@ -245,22 +264,12 @@ mod tests {
     #[tokio::test]
     async fn addresses_that_lead_elsewhere_are_refused_in_one_line() {
         for (address, part) in [
-            ("ssh://host", "unix:// and tcp:// on this machine are"),
+            ("ssh://host", "run ctk-matrix on the machine where that engine runs"),
             ("tcp://192.0.2.1:2375", "is another machine"),
             ("tcp://engine.example:2375", "is another machine"),
         ] {
             let EngineError::Refuses(text) = error(address).await else { panic!("took {address}") };
             assert!(text.contains(part) && !text.contains('\n'), "{text}");
         }
-    }
-
-    #[test]
-    fn a_context_is_read_from_dockers_configuration() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("config.json");
-        fs::write(&file, r#"{"auths":{},"currentContext":"far"}"#).unwrap();
-        assert_eq!(current_context(&file).as_deref(), Some("far"));
-        fs::write(&file, "{").unwrap();
-        assert_eq!(current_context(&file), None);
     }
 }

@@ -13,7 +13,7 @@ use bollard::models::{
 use super::super::attach::Attach;
 use super::super::handover::{Handover, View};
 use super::super::job::{EngineError, JobSpec};
-use super::owner::Owner;
+use super::super::owner::Owner;
 use super::{LABEL_JOB, LABEL_OWNER, LABEL_RUN};
 
 const BENCH: &str = "/ctk/bin/ctk-bench";

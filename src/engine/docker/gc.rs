@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::super::job::EngineError;
+use super::super::owner::{Life, Owner};
 use super::api::{Api, Failure, Listed};
-use super::owner::{Life, Owner};
 use super::{LABEL_JOB, LABEL_OWNER, LABEL_RUN};
 
 /// A container under load takes some seconds to die.

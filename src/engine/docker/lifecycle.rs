@@ -16,9 +16,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::super::cancel::Cancel;
 use super::super::handover::Handover;
 use super::super::job::{EngineError, JobEnd, JobEvent, JobExit, JobSpec};
-use super::super::output::{Head, MAX_STDOUT};
+use super::super::output::{Collector, MAX_SHOWN};
 use super::api::{Api, Failure, State, Waited};
 use super::container::{Base, DRIVER, body, unguessable_name, view};
+use super::presence::RETURN;
 use super::{Docker, userland};
 use crate::model::place::Place;
 
@@ -27,10 +28,13 @@ const PING: Duration = Duration::from_secs(2);
 const MISSED_PINGS: u32 = 3;
 /// What a create or start that is under way gets after an interruption: dropping it would leave its container behind.
 const UNDER_WAY: Duration = Duration::from_secs(2);
-/// Reading 64 MiB of output takes some seconds.
+/// Reading the 128 MiB of output that the engine keeps takes some seconds.
 const READ_OUTPUT: Duration = Duration::from_mins(1);
 /// The same after an interruption, whose whole budget is six seconds.
 const READ_OUTPUT_QUICKLY: Duration = Duration::from_millis(600);
+/// So much output may be what is left after the engine dropped the oldest of its two log files of 64 MiB; an entry's
+/// own header takes as much room as a short line.
+const LOG_MAY_TURN: u64 = 32 << 20;
 /// A process that a signal cannot end, because it hangs in a driver, is given this long.
 const UNKILLABLE: Duration = Duration::from_secs(15);
 /// How long a create whose answer never came may still bring forth a container.
@@ -41,8 +45,16 @@ const REMOVE_QUICKLY: Duration = Duration::from_millis(1500);
 /// Why a container does not run any more, or is not to.
 enum Ended {
     ByItself,
+    /// By itself or with the engine, which went away meanwhile, for this reason.
+    Unseen(Failure),
     Deadline,
     Cancelled,
+}
+
+/// What became of a container whose engine went away and came back.
+enum Found {
+    Running,
+    Ended,
 }
 
 /// How far a container came before the run was interrupted.
@@ -58,9 +70,10 @@ pub(super) async fn run(
     mut cancel: Cancel,
 ) -> Result<JobEnd, EngineError> {
     let called = Instant::now();
+    docker.presence.check(&docker.api).await?;
     let handover = Handover::prepare(&spec.task, view())?;
     let base = base(docker, spec).await?;
-    let mut life = Life { api: &docker.api, name: unguessable_name()?, hurry: false, unsure: false };
+    let mut life = Life { api: &docker.api, name: unguessable_name()?, hurry: false, unsure: false, written: 0 };
     let body = Box::new(body(spec, &base, &handover, &docker.about.bench));
     let end = life.live(spec, body, called, events, &mut cancel).await;
     // An engine that does not answer gets a last try; then `gc` has to do it.
@@ -77,7 +90,12 @@ pub(super) async fn run(
         }
         Err(_) => Some("the engine took too long".into()),
     };
-    let left = left.map(|why| format!("container {} is left ({why}): `ctk-matrix gc` removes it later", life.name));
+    if left.is_some() {
+        docker.presence.leave(&life.name);
+    }
+    let left = left.map(|why| {
+        format!("container {} is left if the engine still has it ({why}): `ctk-matrix gc` removes it", life.name)
+    });
     match end {
         Ok(mut end) => {
             end.mapped = handover.mapped.clone();
@@ -145,6 +163,8 @@ struct Life<'a> {
     hurry: bool,
     /// Whether a create was sent whose answer never came: its container may appear at any time.
     unsure: bool,
+    /// Bytes of stdout that were followed. What is read after the end must not be less.
+    written: u64,
 }
 
 impl Life<'_> {
@@ -179,7 +199,7 @@ impl Life<'_> {
         };
         let run_ms = millis(started.elapsed());
         let killed = match ended {
-            Ended::ByItself => None,
+            Ended::ByItself | Ended::Unseen(_) => None,
             Ended::Deadline => {
                 self.end(3).await?;
                 Some(JobExit::Timeout)
@@ -193,7 +213,8 @@ impl Life<'_> {
             }
         };
         let limit = if self.hurry { READ_OUTPUT_QUICKLY } else { READ_OUTPUT };
-        let (stdout, stderr) = tokio::join!(api.stdout(&name, limit), api.stderr(&name, limit));
+        let mut output = Collector::new(spec.task.nonce());
+        let (read, stderr) = tokio::join!(api.stdout(&name, limit, &mut output), api.stderr(&name, limit));
         let exit = if let Some(exit) = killed {
             exit
         } else {
@@ -201,22 +222,23 @@ impl Life<'_> {
             exit(&state, stderr.as_deref().unwrap_or_default())?
         };
         // What a job that was ended had to say is worth having, not worth failing for.
-        let (stdout, stderr) = if killed.is_some() {
-            let cut = Head { bytes: Vec::new(), cut: true };
-            (stdout.unwrap_or(cut), stderr.unwrap_or_default())
-        } else {
-            (stdout.map_err(|failure| lost(&failure))?, stderr.map_err(|failure| lost(&failure))?)
-        };
-        Ok(JobEnd {
-            exit,
-            stdout: stdout.bytes,
-            stdout_cut: stdout.cut,
-            stderr,
-            mapped: Vec::new(),
-            notes,
-            start_ms,
-            run_ms,
-        })
+        if killed.is_none() {
+            read.map_err(|failure| lost(&failure))?;
+        } else if read.is_err() {
+            output.cut();
+        }
+        if output.read() > LOG_MAY_TURN {
+            output.cut();
+        }
+        let output = output.finish(self.written);
+        if let Ended::Unseen(failure) = ended
+            && !output.is_whole()
+        {
+            return Err(went_away(&failure));
+        }
+        let stderr =
+            stderr.or_else(|failure| if killed.is_some() { Ok(String::new()) } else { Err(lost(&failure)) })?;
+        Ok(JobEnd { exit, output, stderr, mapped: Vec::new(), notes, start_ms, run_ms })
     }
 
     async fn remove(&self) -> Result<(), Failure> {
@@ -267,23 +289,30 @@ impl Life<'_> {
 
     /// Waits for the end, the deadline or an interruption, and hands on output while it waits.
     async fn watch(
-        &self,
+        &mut self,
         deadline: Instant,
         events: &mpsc::UnboundedSender<JobEvent>,
         cancel: &mut Cancel,
     ) -> Result<Ended, EngineError> {
-        let mut output = self.api.follow(&self.name);
-        let (mut following, mut shown) = (true, 0);
-        let mut wait = Box::pin(self.api.wait(&self.name));
-        let mut silence = pin!(silence(self.api));
+        let api = self.api;
+        let mut output = api.follow(&self.name);
+        let mut following = true;
+        let mut wait = Box::pin(api.wait(&self.name));
+        let mut silence = pin!(silence(api));
         loop {
             tokio::select! {
                 biased;
                 waited = &mut wait => match waited {
                     Waited::Ended => return Ok(Ended::ByItself),
                     Waited::Broken(failure) => {
-                        self.find_again(failure).await?;
-                        wait = Box::pin(self.api.wait(&self.name));
+                        let found = tokio::select! {
+                            found = self.find_again(&failure) => found?,
+                            () = cancel.cancelled() => return Ok(Ended::Cancelled),
+                        };
+                        if matches!(found, Found::Ended) {
+                            return Ok(Ended::Unseen(failure));
+                        }
+                        wait = Box::pin(api.wait(&self.name));
                     }
                 },
                 () = cancel.cancelled() => return Ok(Ended::Cancelled),
@@ -291,8 +320,11 @@ impl Life<'_> {
                 text = &mut silence => return Err(EngineError::Lost(text)),
                 piece = output.next(), if following => match piece {
                     Some(piece) => {
-                        shown += piece.len();
-                        following = shown <= MAX_STDOUT && events.send(JobEvent::Output(piece)).is_ok();
+                        self.written += piece.len() as u64;
+                        // The rest is only counted.
+                        if self.written <= MAX_SHOWN as u64 {
+                            let _ = events.send(JobEvent::Output(piece));
+                        }
                     }
                     None => following = false,
                 },
@@ -300,21 +332,23 @@ impl Life<'_> {
         }
     }
 
-    /// After a broken wait: the container must be found running again. One that ended meanwhile may have been killed
-    /// by the engine's own end, and what the engine then says of it cannot be told from a crash.
-    async fn find_again(&self, failure: Failure) -> Result<(), EngineError> {
-        for _ in 0..MISSED_PINGS {
-            sleep(PING).await;
+    /// After a broken wait: whether the container still runs. An engine that is started again takes some seconds; with
+    /// live-restore its containers go on meanwhile. One that ended may have been killed by the engine's own end, and
+    /// what the engine then says of it cannot be told from a crash: only whole output can be believed.
+    async fn find_again(&self, failure: &Failure) -> Result<Found, EngineError> {
+        let until = Instant::now() + RETURN;
+        while Instant::now() < until {
+            sleep(Duration::from_millis(500)).await;
             match self.api.state(&self.name, PING).await {
-                Ok(state) if state.running => return Ok(()),
-                Ok(_) => break,
+                Ok(state) if state.running => return Ok(Found::Running),
+                Ok(_) => return Ok(Found::Ended),
                 Err(failure) if failure.is_not_found() => {
                     return Err(EngineError::Lost("the container was removed from outside while it ran".into()));
                 }
                 Err(_) => {}
             }
         }
-        Err(EngineError::Lost(format!("the engine went away while the job ran: {failure}")))
+        Err(went_away(failure))
     }
 
     /// Ends a container that runs: SIGTERM, SIGKILL after `grace` seconds, and a look whether it is gone.
@@ -394,6 +428,10 @@ fn explained(failure: Failure) -> EngineError {
 /// After the start, whatever the engine refuses says that the container is not there any more.
 fn lost(failure: &Failure) -> EngineError {
     EngineError::Lost(failure.to_string())
+}
+
+fn went_away(failure: &Failure) -> EngineError {
+    EngineError::Lost(format!("the engine went away while the job ran: {failure}"))
 }
 
 fn millis(duration: Duration) -> f64 {

@@ -4,10 +4,11 @@
 mod api;
 mod connect;
 mod container;
+mod context;
 mod gc;
 mod image;
 mod lifecycle;
-mod owner;
+mod presence;
 mod userland;
 
 use std::path::PathBuf;
@@ -35,6 +36,7 @@ pub const LABEL_OWNER: &str = "ctk-matrix.owner";
 pub struct Docker {
     api: api::Api,
     about: Arc<About>,
+    presence: Arc<presence::Presence>,
 }
 
 /// What is known of an engine.
@@ -49,9 +51,9 @@ struct About {
 }
 
 impl Docker {
-    /// The engine at `DOCKER_HOST`, else at the default socket. `bench` is the host's `ctk-bench`.
+    /// The engine at `DOCKER_HOST`, else that of the docker context, else at the usual sockets. `bench` is the host's `ctk-bench`.
     pub async fn connect(bench: PathBuf) -> Result<Self, EngineError> {
-        connect::connect(connect::Wish::of_this_process(), bench).await
+        connect::connect(connect::Wish::of_this_process()?, bench).await
     }
 
     /// The engine at an address, `unix:///run/docker.sock`.
@@ -88,6 +90,12 @@ impl Docker {
         let (docker, spec) = (self.clone(), spec.clone());
         to_its_end(cancel, |cancel| Box::pin(async move { lifecycle::run(&docker, &spec, &events, cancel).await }))
             .await
+    }
+
+    /// After a lost job: waits up to a minute until the engine answers again, and removes what it was left with. False
+    /// if it does not come back.
+    pub async fn returns(&self, cancel: &watch::Receiver<bool>) -> bool {
+        self.presence.returns(&self.api, cancel).await
     }
 
     /// What an image on this machine is, read without starting it; none if it is not on this machine.

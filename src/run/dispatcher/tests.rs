@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::engine::job::JobExit;
+use crate::engine::output::Output;
 use crate::model::arch::Arch;
 use crate::model::axes::Axes;
 use crate::model::kernel::{Kernel, Launch};
@@ -89,18 +89,16 @@ fn for_toolkit(index: usize, input: Input) -> Input {
 }
 
 fn ended(job: usize, frames: &[Frame], exit: JobExit) -> Input {
-    let stdout = frames.iter().map(|frame| encode(NONCE, frame)).collect::<String>().into_bytes();
     let end = Ok(JobEnd {
         exit,
-        stdout,
-        stdout_cut: false,
+        output: Output { frames: frames.to_vec(), ..Output::default() },
         stderr: String::new(),
         mapped: Vec::new(),
         notes: Vec::new(),
         start_ms: 0.0,
         run_ms: 0.0,
     });
-    Input::Ended { job, report: Box::new(JobReport { nonce: NONCE.into(), end, attach: None, attempts: 1 }) }
+    Input::Ended { job, report: Box::new(JobReport { end, attach: None, attempts: 1 }) }
 }
 
 fn path(toolkit: &str, path: &str, outcome: Outcome) -> Frame {

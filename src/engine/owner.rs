@@ -1,5 +1,5 @@
 //! Who started a container, so that orphans can be told from the containers of a living run.
-//! Its main type is [`Owner`], which is written into a label.
+//! Its main type is [`Owner`], which is written into a label, and into the names of temporary folders.
 
 use std::fmt;
 use std::fs;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// A process, told apart from every other one that had or will have its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Owner {
+pub(crate) struct Owner {
     pid: u32,
     /// When it started, in clock ticks since the boot: field 22 of `/proc/PID/stat`.
     ticks: u64,
@@ -18,7 +18,7 @@ pub(super) struct Owner {
 
 /// What became of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Life {
+pub(crate) enum Life {
     /// It runs.
     Living,
     /// It does not.
@@ -29,13 +29,26 @@ pub(super) enum Life {
 
 impl Owner {
     /// This process. Without a readable `/proc` there is no owner, and `gc` leaves such a container alone.
-    pub(super) fn this_process() -> Option<Self> {
+    pub(crate) fn this_process() -> Option<Self> {
         let pid = std::process::id();
         Some(Self { pid, ticks: start_ticks(pid)?, boot: boot_id()?, namespace: namespace()? })
     }
 
+    /// As a part of a file's name.
+    pub(crate) fn in_a_name(&self) -> String {
+        let namespace: String = self.namespace.chars().filter(char::is_ascii_digit).collect();
+        format!("{}.{}.{}.{namespace}", self.pid, self.ticks, self.boot)
+    }
+
+    /// Reads [`Owner::in_a_name`] back.
+    pub(crate) fn from_a_name(text: &str) -> Option<Self> {
+        let fields: Vec<&str> = text.split('.').collect();
+        let [pid, ticks, boot, namespace] = fields[..] else { return None };
+        format!("{pid} {ticks} {boot} pid:[{namespace}]").parse().ok()
+    }
+
     /// Whether it still runs.
-    pub(super) fn life(&self) -> Life {
+    pub(crate) fn life(&self) -> Life {
         match (boot_id(), namespace()) {
             (Some(boot), _) if boot != self.boot => Life::Gone,
             (Some(_), Some(namespace)) if namespace == self.namespace => {
@@ -94,7 +107,8 @@ mod tests {
     fn this_process_lives_and_reads_back_from_its_label() {
         let owner = Owner::this_process().unwrap();
         assert_eq!(owner.life(), Life::Living);
-        assert_eq!(owner.to_string().parse(), Ok(owner));
+        assert_eq!(owner.to_string().parse(), Ok(owner.clone()));
+        assert_eq!(Owner::from_a_name(&owner.in_a_name()), Some(owner));
     }
 
     #[test]
