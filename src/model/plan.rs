@@ -23,6 +23,8 @@ pub struct Plan {
     pub jobs: Vec<Job>,
     /// What was left out.
     pub excluded: Vec<Excluded>,
+    /// What is claimed of the cells and of packages.
+    pub claims: Vec<super::claim::PlannedClaim>,
     /// How often to launch.
     pub measure: Measure,
     /// What a job may use.
