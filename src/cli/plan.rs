@@ -70,6 +70,19 @@ fn text(plan: &Plan) -> String {
         }
         out.push('\n');
     }
+    if !plan.claims.is_empty() {
+        out.push_str("\nclaims\n");
+    }
+    for claim in &plan.claims {
+        let _ = write!(out, "  {}: ", claim.says);
+        if let Some(observe) = &claim.observe {
+            let _ = writeln!(out, "{observe}, of {} cells", claim.cells.len());
+        }
+        if let Some(test) = &claim.packages {
+            let what = if test.boundary.is_some() { "boundary by " } else { "" };
+            let _ = writeln!(out, "{what}{}, of {}", test.action, test.packages.join(", "));
+        }
+    }
     if !plan.excluded.is_empty() {
         out.push_str("\nleft out\n");
         for excluded in &plan.excluded {

@@ -32,7 +32,9 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<Code, Failure> {
 /// The view model of a report, and the exit code that it stands for.
 pub(crate) fn summarise(report: &Report) -> (Summary, Code) {
     let verdicts = verdicts(report);
-    let expected = verdicts.is_empty() && report.cells.iter().all(|cell| cell.expected);
+    let expected = verdicts.is_empty()
+        && report.cells.iter().all(|cell| cell.expected)
+        && report.claims.iter().all(|claim| claim.expected);
     let code = if expected { Code::AsExpected } else { Code::NotAsExpected };
     (Summary::new(report, &verdicts), code)
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
@@ -17,19 +18,24 @@ use super::{elf, host};
 use crate::engine::attach::GpuChoice;
 use crate::engine::{Engine, EngineChoice};
 use crate::model::arch::Arch;
+use crate::model::claim::ClaimResult;
 use crate::model::event::RunEvent;
 use crate::model::matrix::{Toolkit, ToolkitSource};
 use crate::model::plan::Plan;
 use crate::model::record::{Record, Run};
+use crate::report::claims;
 use crate::report::error::ReportError;
 use crate::report::journal::{Journal, write_reports};
 use crate::report::progress::{Progress, ProgressMode};
 use crate::report::read;
+use crate::run::claims::ClaimRunner;
 use crate::run::gpu::{GpuSetup, Search};
+use crate::run::names::PathNames;
 use crate::run::provision::{Provisioner, SourceChoice};
 use crate::run::recorder::Recorder;
 use crate::run::runner::{RunEnd, Runner};
 use crate::run::worker::Worker;
+use crate::toolkit::packages::Packages;
 use crate::toolkit::{Cache, Pip};
 
 /// Environment of this program that jobs get: how the test suite tells its driver what to be.
@@ -105,12 +111,17 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         matrix: names.translate_text(&plan.origin, &[]),
         notes,
     };
-    let (journal, begun) = match resumed {
+    let (mut journal, begun) = match resumed {
         Some(resumed) => resumed.begin(&plan, &mut run)?,
         None => (create(&arguments, &run, &plan)?, Begun::default()),
     };
+    journal.claims(&plan.claims).map_err(|error| failure(Code::Report, error))?;
 
     let contended = slots > 1 && rest.jobs.len() > 1;
+    let claims = ClaimRunner {
+        packages: Packages { cache: cache.clone(), pip: Pip::default() },
+        limit: Duration::from_millis(plan.limits.timeout_ms),
+    };
     let provisioner = Provisioner {
         cache,
         pip: Pip::default(),
@@ -118,12 +129,12 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         engine: engine.clone(),
         bench_glibc: elf::glibc_floor(&bench),
     };
-    let recorder = Recorder { run: id.clone(), gpu: gpu.mode(), contended, names };
+    let recorder = Recorder { run: id.clone(), gpu: gpu.mode(), contended, names: names.clone() };
     let worker = Worker { plan: Arc::clone(&rest), engine, host: processes, gpu, choice, run: id, env };
-    let mut watcher = Watcher::new(journal, begun, &arguments, &mut run);
+    let mut watcher = Watcher::new(journal, begun, &arguments, &mut run, names);
     watcher.announce(&provisioner, &rest).await;
     let runner = Runner { worker: Arc::new(worker), provisioner: Arc::new(provisioner), recorder, slots };
-    let end = watcher.watch(runner, &signals, cancel).await;
+    let end = watcher.watch(runner, claims, &plan, &signals, cancel).await;
     watcher.finish(&end, &signals, &plan)
 }
 
@@ -148,10 +159,12 @@ struct Watcher<'a> {
     records: Vec<Record>,
     /// How often cells were tried before this run was resumed.
     attempts: HashMap<String, u32>,
+    claims: Vec<ClaimResult>,
+    names: PathNames,
 }
 
 impl<'a> Watcher<'a> {
-    fn new(journal: Journal, begun: Begun, arguments: &RunArguments, run: &'a mut Run) -> Self {
+    fn new(journal: Journal, begun: Begun, arguments: &RunArguments, run: &'a mut Run, names: PathNames) -> Self {
         let mode = if arguments.quiet {
             ProgressMode::Quiet
         } else if std::io::stderr().is_terminal() {
@@ -161,7 +174,8 @@ impl<'a> Watcher<'a> {
         };
         let (progress, quiet) = (Progress::new(mode), arguments.quiet);
         let Begun { kept: records, attempts } = begun;
-        Self { journal: Some(journal), broken: None, progress, quiet, run, records, attempts }
+        let claims = Vec::new();
+        Self { journal: Some(journal), broken: None, progress, quiet, run, records, attempts, claims, names }
     }
 
     /// Says what will be fetched, before anything is.
@@ -181,12 +195,28 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    async fn watch(&mut self, runner: Runner, signals: &Signals, cancel: watch::Receiver<bool>) -> RunEnd {
+    async fn watch(
+        &mut self,
+        runner: Runner,
+        claims: ClaimRunner,
+        plan: &Arc<Plan>,
+        signals: &Signals,
+        cancel: watch::Receiver<bool>,
+    ) -> RunEnd {
         let (tell, mut told) = mpsc::unbounded_channel();
-        let task = tokio::spawn(runner.run(tell, cancel));
+        let plan = Arc::clone(plan);
+        let task = tokio::spawn(async move {
+            let end = runner.run(tell.clone(), cancel.clone()).await;
+            // After the cells, whose timings an installing pip would disturb.
+            claims.run(&plan.claims, &tell, cancel).await;
+            end
+        });
         while let Some(mut event) = told.recv().await {
             if let RunEvent::CellFinished(record) = &mut event {
                 record.attempts += self.attempts.get(&record.id).copied().unwrap_or_default();
+            }
+            if let RunEvent::ClaimFinished(result) = &mut event {
+                self.shorten(result);
             }
             self.progress.event(&event);
             if self.broken.is_none()
@@ -195,12 +225,23 @@ impl<'a> Watcher<'a> {
                 self.broken = Some(error);
                 signals.cancel();
             }
-            if let RunEvent::CellFinished(record) = event {
-                self.records.push(*record);
+            match event {
+                RunEvent::CellFinished(record) => self.records.push(*record),
+                RunEvent::ClaimFinished(claim) => self.claims.push(*claim),
+                _ => {}
             }
         }
         // A panic of the runner leaves its cells without records, which the report shows as not run.
         task.await.unwrap_or_default()
+    }
+
+    /// Paths in what is said of a claim, as reports show them.
+    fn shorten(&self, result: &mut ClaimResult) {
+        let texts = result.evidence.iter_mut().chain(&mut result.detail).chain([&mut result.reason]);
+        let tried = result.boundary.iter_mut().flat_map(|boundary| &mut boundary.tried).map(|tried| &mut tried.saw);
+        for text in texts.chain(tried) {
+            *text = self.names.translate_text(text, &[]);
+        }
     }
 
     fn keep(&mut self, event: &RunEvent) -> Result<(), ReportError> {
@@ -215,11 +256,13 @@ impl<'a> Watcher<'a> {
             RunEvent::JobNoise { job, text } => journal.log(job, text),
             RunEvent::Artifact { bytes, .. } => journal.artifact(bytes).map(drop),
             RunEvent::CellFinished(record) => journal.record(record),
+            RunEvent::ClaimFinished(result) => journal.claim(result),
             RunEvent::Started { .. }
             | RunEvent::Provision { .. }
             | RunEvent::JobStarted { .. }
             | RunEvent::JobStage { .. }
             | RunEvent::JobFinished { .. }
+            | RunEvent::ClaimStep { .. }
             | RunEvent::Cancelling
             | RunEvent::Finished => Ok(()),
         }
@@ -244,7 +287,9 @@ impl<'a> Watcher<'a> {
             Ok(report) => (report, None),
             Err(error) => {
                 let (records, excluded) = (std::mem::take(&mut self.records), plan.excluded.clone());
-                (read::assemble(self.run.clone(), &plan.cells, records, excluded, Vec::new()), Some(error))
+                let mut report = read::assemble(self.run.clone(), &plan.cells, records, excluded, Vec::new());
+                report.claims = claims::results(&plan.claims, &self.claims, &report);
+                (report, Some(error))
             }
         };
         let (summary, code) = summarise(&report);

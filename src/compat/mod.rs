@@ -2,7 +2,11 @@
 //! whether a cell came out as expected. Nothing here does input or output.
 
 pub mod artifact;
+#[cfg(feature = "host")]
+pub mod bisection;
 pub mod catalogue;
+#[cfg(feature = "host")]
+pub mod claims;
 pub mod codes;
 pub mod explain;
 pub mod judge;

@@ -58,6 +58,15 @@ pub enum RunEvent {
         /// The job's id.
         job: String,
     },
+    /// A claim about packages is being put to the test.
+    ClaimStep {
+        /// The claim.
+        says: String,
+        /// How far it is: `numpy 2.3.5: good`.
+        step: String,
+    },
+    /// What came of a claim about packages.
+    ClaimFinished(Box<super::claim::ClaimResult>),
     /// A signal arrived; what runs is being ended.
     Cancelling,
     /// Nothing more will come.

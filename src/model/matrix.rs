@@ -32,6 +32,8 @@ pub struct Matrix {
     pub include: Vec<Include>,
     /// What is expected to happen instead of a pass.
     pub expect: Vec<Expect>,
+    /// What a note claims of all that.
+    pub claims: Vec<super::claim::Claim>,
     /// How often to launch.
     pub measure: Measure,
     /// What a job may use.

@@ -27,6 +27,8 @@ pub struct Plan {
     pub jobs: Vec<Job>,
     /// What was left out.
     pub excluded: Vec<Excluded>,
+    /// What is claimed of the cells and of packages.
+    pub claims: Vec<super::claim::PlannedClaim>,
     /// How often to launch.
     pub measure: Measure,
     /// What a job may use.
@@ -138,7 +140,8 @@ mod tests {
         }
         let (measure, limits) = (Measure::default(), Limits::default());
         let (origin, native) = ("test".into(), Arch::WITHOUT_GPU);
-        Plan { origin, toolkits, kernels: vec![], cells, jobs, excluded: vec![], measure, limits, native }
+        let (kernels, excluded, claims) = (Vec::new(), Vec::new(), Vec::new());
+        Plan { origin, toolkits, kernels, cells, jobs, excluded, measure, limits, native, claims }
     }
 
     #[test]

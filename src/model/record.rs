@@ -31,6 +31,9 @@ pub struct Report {
     /// Earlier attempts at a cell on the same GPU and driver, which a newer run of a merged report replaced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub superseded: Vec<Record>,
+    /// What a note claims, and what came of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<super::claim::ClaimResult>,
 }
 
 /// One run of `ctk-matrix run`.

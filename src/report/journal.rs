@@ -17,6 +17,7 @@ use super::error::ReportError;
 use super::files;
 use super::summary::Summary;
 use super::{json, junit, markdown, read};
+use crate::model::claim::{ClaimResult, PlannedClaim};
 use crate::model::plan::{Cell, Excluded};
 use crate::model::record::{Record, Report, Run, SCHEMA};
 use crate::model::wire::hex;
@@ -25,6 +26,8 @@ use crate::model::wire::hex;
 pub const RUN: &str = "run.json";
 /// One record a line.
 pub const RECORDS: &str = "records.jsonl";
+/// What came of claims about packages, one a line; only where there are such claims.
+pub const CLAIMS: &str = "claims.jsonl";
 /// The whole report, for programs.
 pub const REPORT: &str = "report.json";
 /// The whole report, for a pull request.
@@ -51,6 +54,9 @@ pub struct RunFile {
     /// What decides the records beside the cells' coordinates, by name, so that a resumed run is the same run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
+    /// What a note claims of the cells and of packages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<PlannedClaim>,
 }
 
 /// The folder of a run that goes on.
@@ -68,7 +74,7 @@ impl Journal {
     /// Makes the folder. It may exist, and may hold other things, but no run.
     pub fn create(dir: &Path, run: &Run, cells: &[Cell], excluded: &[Excluded]) -> Result<Self, ReportError> {
         files::create_dir(dir)?;
-        for name in [RUN, RECORDS, REPORT, MARKDOWN, JUNIT, LOGS, ARTIFACTS] {
+        for name in [RUN, RECORDS, CLAIMS, REPORT, MARKDOWN, JUNIT, LOGS, ARTIFACTS] {
             if fs::symlink_metadata(dir.join(name)).is_ok() {
                 return Err(ReportError::Occupied { dir: dir.into(), found: name.into() });
             }
@@ -85,7 +91,8 @@ impl Journal {
         // A file system without locks is no reason to fail.
         let _ = records.try_lock();
         let (cells, excluded) = (cells.to_vec(), excluded.to_vec());
-        let file = RunFile { schema: SCHEMA, run: run.clone(), cells, excluded, settings: BTreeMap::new() };
+        let (run, settings) = (run.clone(), BTreeMap::new());
+        let file = RunFile { schema: SCHEMA, run, cells, excluded, settings, claims: Vec::new() };
         let journal = Self { dir: dir.into(), file, records, written: 0 };
         journal.prepare().inspect_err(|_| {
             // Nothing was recorded yet: the folder must not be taken for a run's.
@@ -146,6 +153,24 @@ impl Journal {
     pub fn update(&mut self, run: &Run) -> Result<(), ReportError> {
         self.file.run = run.clone();
         self.write_run()
+    }
+
+    /// Writes down what will be put to the test beside the cells.
+    pub fn claims(&mut self, claims: &[PlannedClaim]) -> Result<(), ReportError> {
+        self.file.claims = claims.to_vec();
+        if claims.is_empty() { Ok(()) } else { self.write_run() }
+    }
+
+    /// Writes down what came of a claim about packages. It is on the disk when this returns.
+    pub fn claim(&self, result: &ClaimResult) -> Result<(), ReportError> {
+        let path = self.dir.join(CLAIMS);
+        let line = serde_json::to_string(result).map_err(io::Error::from).map_err(ReportError::write(&path))?;
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()).and_then(|()| file.sync_data()))
+            .map_err(ReportError::write(&path))
     }
 
     /// Writes down how a cell ended. It is on the disk when this returns.

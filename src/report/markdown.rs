@@ -47,6 +47,7 @@ fn page(summary: &Summary, logs: bool) -> String {
         let _ = writeln!(out, "> **{}**\n", prose(alarm, TEXT));
     }
     verdict(&mut out, summary);
+    claims(&mut out, summary, logs);
     for grid in &summary.grids {
         let _ = writeln!(out, "\n## Compatibility: {}\n", prose(&grid.title, TEXT));
         let header: Vec<String> = ["toolkit".into()].into_iter().chain(grid.columns.iter().cloned()).collect();
@@ -94,6 +95,23 @@ fn verdict(out: &mut String, summary: &Summary) {
     }
     for line in &summary.closing {
         let _ = writeln!(out, "- {}", item(line));
+    }
+}
+
+fn claims(out: &mut String, summary: &Summary, logs: bool) {
+    if summary.claims.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n## Claims ({})", summary.claims.len());
+    for claim in &summary.claims {
+        let (glyph, says) = (claim.tone.glyph(), prose(&claim.says, TEXT));
+        let _ = writeln!(out, "\n### {glyph} {}: {says}\n\n{}\n", claim.verdict, item(&claim.reason));
+        for line in &claim.evidence {
+            let _ = writeln!(out, "- {}", item(line));
+        }
+        if let Some(detail) = claim.detail.as_ref().filter(|_| logs) {
+            let _ = writeln!(out, "\n{}", fenced(&log_lines(detail, LOG.0, LOG.1)));
+        }
     }
 }
 

@@ -19,13 +19,14 @@ pub fn merge(mut reports: Vec<Report>) -> Report {
     let mut runs: Vec<Run> = Vec::new();
     let mut excluded = Vec::new();
     let mut seen = HashSet::new();
-    let (mut cells, mut superseded) = (Vec::new(), Vec::new());
+    let (mut cells, mut superseded, mut claims) = (Vec::new(), Vec::new(), Vec::new());
     for report in reports {
         let fresh: HashSet<String> =
             report.runs.iter().map(|run| run.id.clone()).filter(|id| !seen.contains(id)).collect();
         runs.extend(report.runs.into_iter().filter(|run| fresh.contains(&run.id)));
         cells.extend(report.cells.into_iter().filter(|cell| fresh.contains(&cell.run)));
         superseded.extend(report.superseded.into_iter().filter(|cell| fresh.contains(&cell.run)));
+        claims.extend(report.claims);
         for combination in report.excluded {
             if !excluded.contains(&combination) {
                 excluded.push(combination);
@@ -39,7 +40,9 @@ pub fn merge(mut reports: Vec<Report>) -> Report {
     let planned: HashSet<&str> = cells.iter().map(|cell| cell.id.as_str()).collect();
     // What one shard leaves out and another runs is a cell.
     excluded.retain(|combination| !planned.contains(combination.axes.id().as_str()));
-    report(runs, cells, excluded, superseded)
+    let mut merged = report(runs, cells, excluded, superseded);
+    merged.claims = super::claims::merged(claims, &merged);
+    merged
 }
 
 /// What must be equal for two records to be attempts at the same thing.

@@ -1,6 +1,7 @@
 //! Records in, text out: the folder of a run, the one view model, and the renderers that read it.
 //! Renderers are pure functions from [`summary::Summary`]; only [`progress`] writes to a stream by itself.
 
+pub mod claims;
 pub mod error;
 mod files;
 mod gate;

@@ -111,6 +111,8 @@ fn line(event: &RunEvent) -> Option<String> {
         RunEvent::JobStarted { job } => format!("{}: started", clipped(job, TEXT)),
         RunEvent::JobFinished { job } => format!("{}: ended", clipped(job, TEXT)),
         RunEvent::CellFinished(record) => return unexpected(record),
+        RunEvent::ClaimStep { says, step } => format!("claim: {}: {}", clipped(says, TEXT), clipped(step, TEXT)),
+        RunEvent::ClaimFinished(claim) => format!("claim: {}: {}", clipped(&claim.says, TEXT), claim.verdict.name()),
         RunEvent::Cancelling => "interrupted: ending what runs".into(),
         RunEvent::JobStage { .. } | RunEvent::JobNoise { .. } | RunEvent::Artifact { .. } | RunEvent::Finished => {
             return None;
@@ -175,7 +177,8 @@ impl Board {
                 self.whole.inc(1);
                 self.print(unexpected(record));
             }
-            RunEvent::Note(_) => self.print(line(event)),
+            RunEvent::Note(_) | RunEvent::ClaimFinished(_) => self.print(line(event)),
+            RunEvent::ClaimStep { step, .. } => self.whole.set_message(format!("claims: {}", clipped(step, TEXT))),
             RunEvent::Cancelling => self.whole.set_message("interrupted: ending what runs"),
             RunEvent::JobNoise { .. } | RunEvent::Artifact { .. } | RunEvent::Finished => {}
         }

@@ -6,7 +6,9 @@ use std::io;
 use std::path::Path;
 
 use super::error::ReportError;
-use super::journal::{RECORDS, RUN, RunFile};
+use super::claims;
+use super::journal::{CLAIMS, RECORDS, RUN, RunFile};
+use crate::model::claim::ClaimResult;
 use crate::model::outcome::Outcome;
 use crate::model::plan::{Cell, Excluded};
 use crate::model::record::{Loaded, Record, Report, Run, SCHEMA, Timings};
@@ -16,9 +18,12 @@ use crate::model::record::{Loaded, Record, Report, Run, SCHEMA, Timings};
 /// A planned cell without a record is `not-run`. A line that cannot be read, which a kill or a full disk leaves, is
 /// mentioned in the run's notes. Where a cell has several records, the last one counts.
 pub fn read_run(dir: &Path) -> Result<Report, ReportError> {
-    let RunFile { run, cells, excluded, .. } = read_plan(dir)?;
-    let (records, notes) = read_records(dir)?;
-    Ok(assemble(run, &cells, records, excluded, notes))
+    let RunFile { run, cells, excluded, claims: planned, .. } = read_plan(dir)?;
+    let (records, mut notes) = read_records(dir)?;
+    let tested = read_claims(dir, &mut notes)?;
+    let mut report = assemble(run, &cells, records, excluded, notes);
+    report.claims = claims::results(&planned, &tested, &report);
+    Ok(report)
 }
 
 /// The report of a run from its plan and the records that there are.
@@ -60,7 +65,7 @@ pub(super) fn report(runs: Vec<Run>, cells: Vec<Record>, excluded: Vec<Excluded>
         *counts.entry(cell.outcome.name().to_owned()).or_insert(0) += 1;
     }
     let complete = !cells.iter().any(|cell| matches!(cell.outcome, Outcome::NotRun | Outcome::Cancelled));
-    Report { schema: SCHEMA, complete, counts, runs, cells, excluded, superseded }
+    Report { schema: SCHEMA, complete, counts, runs, cells, excluded, superseded, claims: Vec::new() }
 }
 
 pub(super) fn read_plan(dir: &Path) -> Result<RunFile, ReportError> {
@@ -102,6 +107,25 @@ pub(super) fn read_records(dir: &Path) -> Result<(Vec<Record>, Vec<String>), Rep
         }
     }
     Ok((records, notes))
+}
+
+/// What came of claims about packages. Most runs make none, and have no such file.
+fn read_claims(dir: &Path, notes: &mut Vec<String>) -> Result<Vec<ClaimResult>, ReportError> {
+    let path = dir.join(CLAIMS);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(ReportError::read(&path)(error)),
+    };
+    let lines = bytes.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty());
+    let mut claims = Vec::new();
+    for (index, line) in lines {
+        match serde_json::from_slice(line) {
+            Ok(claim) => claims.push(claim),
+            Err(error) => notes.push(format!("line {} of {CLAIMS} cannot be read: {error}", index + 1)),
+        }
+    }
+    Ok(claims)
 }
 
 fn not_run(run: &Run, cell: &Cell) -> Record {

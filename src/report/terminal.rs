@@ -34,6 +34,7 @@ pub struct Terminal {
 pub fn render(summary: &Summary, terminal: &Terminal) -> String {
     let mut page = Page { width: terminal.width.clamp(40, 400), lines: Vec::new() };
     headline(&mut page, summary);
+    claims(&mut page, summary);
     tables(&mut page, summary);
     findings(&mut page, "Not as expected", &summary.unexpected);
     findings(&mut page, "Failed as expected", &summary.expected_failures);
@@ -126,6 +127,27 @@ fn headline(page: &mut Page, summary: &Summary) {
     }
     for note in &summary.headline.notes {
         page.labelled("  note", LABEL, &clipped(note, TEXT));
+    }
+}
+
+fn claims(page: &mut Page, summary: &Summary) {
+    if summary.claims.is_empty() {
+        return;
+    }
+    page.heading(&format!("Claims ({})", summary.claims.len()));
+    for (index, claim) in summary.claims.iter().enumerate() {
+        if index > 0 {
+            page.lines.push(String::new());
+        }
+        let glyph = claim.tone.glyph().to_string();
+        page.labelled(&glyph, 2, &format!("{}: {}", claim.verdict, clipped(&claim.says, TEXT)));
+        page.labelled("", 4, &clipped(&claim.reason, TEXT));
+        for line in &claim.evidence {
+            page.labelled("    -", 6, &clipped(line, TEXT));
+        }
+        for line in claim.detail.iter().flat_map(|detail| log_lines(detail, LOG_LINES, TEXT)) {
+            page.labelled("    |", 6, &line);
+        }
     }
 }
 

@@ -99,7 +99,7 @@ fn decisive(output: &str) -> String {
 
 /// One line without control characters, and without the user and password of an index's address: reports are shown to
 /// others.
-fn clean(line: &str) -> String {
+pub(super) fn clean(line: &str) -> String {
     let mut text: String = line.chars().filter(|letter| !letter.is_control()).take(KEPT_CHARS).collect();
     let mut from = 0;
     while let Some(scheme) = text[from..].find("://") {

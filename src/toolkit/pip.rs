@@ -94,9 +94,17 @@ impl Pip {
     }
 
     fn command(&self, staging: &Path) -> Command {
-        let mut command = Command::new(&self.python);
-        command.args(["-m", "pip", "install", "--no-deps", "--only-binary=:all:", "--no-compile", "--no-input"]);
-        command.args(["--disable-pip-version-check", "--progress-bar", "off"]);
+        let mut command = self.bare(&self.python, staging, &["install"]);
+        command.args(["--no-deps", "--only-binary=:all:", "--no-compile", "--progress-bar", "off"]);
+        command.arg("--target").arg(staging.join("tree"));
+        command.arg("--require-hashes").arg("-r").arg(staging.join("requirements.txt"));
+        command
+    }
+
+    /// `PYTHON -m pip VERB`, with the settings that hold whatever pip is asked. What it writes goes below `staging`.
+    pub(super) fn bare(&self, python: &OsStr, staging: &Path, verb: &[&str]) -> Command {
+        let mut command = Command::new(python);
+        command.args(["-m", "pip"]).args(verb).args(["--no-input", "--disable-pip-version-check"]);
         // pip's own defaults keep a machine without a network waiting for minutes.
         let said = |name: &str| self.env.contains_key(OsStr::new(name)) || std::env::var_os(name).is_some();
         if !said("PIP_RETRIES") {
@@ -105,8 +113,6 @@ impl Pip {
         if !said("PIP_DEFAULT_TIMEOUT") && !said("PIP_TIMEOUT") {
             command.args(["--timeout", "20"]);
         }
-        command.arg("--target").arg(staging.join("tree"));
-        command.arg("--require-hashes").arg("-r").arg(staging.join("requirements.txt"));
         // Settings for installing into an interpreter contradict `--target`; a constraint file contradicts hashes.
         for name in ["PIP_PREFIX", "PIP_ROOT", "PIP_CONSTRAINT"] {
             command.env_remove(name);
@@ -121,10 +127,52 @@ impl Pip {
         command.process_group(0).kill_on_drop(true);
         command
     }
+
+    /// What pip is asked to list: the versions of a package that this Python can have, or those that there are for any
+    /// Python, as wheels or as source. Yanked ones and pre-releases are left out by pip.
+    pub(super) fn list(&self, python: &OsStr, staging: &Path, package: &str, any_python: bool) -> Command {
+        let mut command = self.bare(python, staging, &["index", "versions"]);
+        command.arg(if any_python { "--ignore-requires-python" } else { "--only-binary=:all:" }).arg(package);
+        command
+    }
+
+    /// What pip is asked to choose: from wheels, into nothing. `other` is a Python that is not on this machine: pip can
+    /// choose for it by its wheels' tags. What a wheel says for some Pythons only (markers, and the Pythons that it
+    /// takes) pip holds against the interpreter that runs it, so the latter is left out.
+    pub(super) fn choose(&self, python: &OsStr, staging: &Path, other: Option<&str>, packages: &[String]) -> Command {
+        let mut command = self.bare(python, staging, &["install", "--dry-run", "--ignore-installed"]);
+        // Without this feature, pip fetches whole wheels to read what they need.
+        command.args(["--use-feature=fast-deps", "--only-binary=:all:", "--progress-bar", "off"]);
+        command.arg("--target").arg(staging.join("nothing")).arg("--report").arg(staging.join("report.json"));
+        if let Some(other) = other {
+            command.args(["--ignore-requires-python", "--python-version", other]);
+        }
+        command.args(packages);
+        command
+    }
+
+    /// What pip is asked to install into `folder`: from wheels, with what they need or, into a Python that has it,
+    /// without.
+    pub(super) fn put(
+        &self,
+        python: &OsStr,
+        staging: &Path,
+        folder: &Path,
+        alone: bool,
+        packages: &[String],
+    ) -> Command {
+        let mut command = self.bare(python, staging, &["install", "--ignore-installed", "--no-compile"]);
+        command.args(["--only-binary=:all:", "--progress-bar", "off"]).arg("--target").arg(folder);
+        if alone {
+            command.arg("--no-deps");
+        }
+        command.args(packages);
+        command
+    }
 }
 
 /// Ends pip's process group when it is dropped while pip runs.
-struct Group(Option<Pid>);
+pub(super) struct Group(pub(super) Option<Pid>);
 
 impl Drop for Group {
     fn drop(&mut self) {
@@ -138,7 +186,7 @@ impl Drop for Group {
 }
 
 /// Reads a stream to its end and keeps the last of it.
-async fn tail(stream: Option<impl AsyncRead + Unpin>) -> String {
+pub(super) async fn tail(stream: Option<impl AsyncRead + Unpin>) -> String {
     let mut kept = Vec::new();
     if let Some(mut stream) = stream {
         let mut buffer = vec![0_u8; 8 << 10];

@@ -36,6 +36,14 @@ pub enum PlanError {
         /// The number of the second.
         second: usize,
     },
+    /// Claims that no cell can show.
+    #[error("{origin}: no cell is what these claims speak of: {claims}; `ctk-matrix plan` lists the cells")]
+    ClaimWithoutCell {
+        /// Where the matrix was read from.
+        origin: String,
+        /// Each with its line.
+        claims: String,
+    },
     /// More combinations than can be meant.
     #[error("the matrix {origin} has more than {most} combinations; name fewer toolkits, kernels or capabilities")]
     TooMany {
@@ -52,7 +60,10 @@ impl PlanError {
     pub const fn nothing_to_do(&self) -> bool {
         match self {
             Self::NothingSelected(_) | Self::Empty { .. } => true,
-            Self::DuplicateId { .. } | Self::Conflict { .. } | Self::TooMany { .. } => false,
+            Self::DuplicateId { .. }
+            | Self::Conflict { .. }
+            | Self::ClaimWithoutCell { .. }
+            | Self::TooMany { .. } => false,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! [`Plan::excluded`] with its reason.
 
 mod candidates;
+mod claims;
 mod error;
 mod json;
 mod select;
@@ -44,7 +45,9 @@ pub fn expand(matrix: &Matrix, selection: &Selection, native: Arch) -> Result<Pl
         match &candidate.out {
             None => {
                 let axes = candidate.axes.clone();
-                drafts.push((candidate, Cell { id: axes.id(), axes, expectation: expectation.cloned() }));
+                let claimed = || claims::expectation(matrix, &axes, version(candidate), &among);
+                let expectation = expectation.cloned().or_else(claimed);
+                drafts.push((candidate, Cell { id: axes.id(), axes, expectation }));
             }
             Some(out) => {
                 let (axes, reason, link) = (candidate.axes.clone(), out.reason.clone(), out.link.clone());
@@ -56,7 +59,9 @@ pub fn expand(matrix: &Matrix, selection: &Selection, native: Arch) -> Result<Pl
     if drafts.is_empty() {
         return Err(no_cells(matrix, selection, &excluded));
     }
-    Ok(assemble(matrix, &all.toolkits, drafts, excluded, native))
+    let mut plan = assemble(matrix, &all.toolkits, drafts, excluded, native);
+    plan.claims = claims::plan(matrix, &all, &among, &plan.cells)?;
+    Ok(plan)
 }
 
 /// What `expect:` says of each candidate, in their order.
@@ -164,6 +169,7 @@ fn assemble(
         cells,
         jobs,
         excluded,
+        claims: Vec::new(),
         measure: matrix.measure,
         limits: matrix.limits,
         native,

@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::error::{Complaint, Findings, quoted};
 use super::node::Node;
 use super::raw::{OneOrMany, RawLimits, RawMatrix, RawMeasure};
-use super::{Input, Known, kernels, places, quantity, rules, shape, toolkits, walk};
+use super::{Input, Known, claims, kernels, places, quantity, rules, shape, toolkits, walk};
 use crate::model::arch::Arch;
 use crate::model::matrix::{ArchChoice, Limits, Matrix, Measure};
 use crate::model::path::{Family, PathId, PathPattern};
@@ -61,6 +61,7 @@ impl Lower<'_> {
         let exclude = rules::exclude(self, raw.exclude, section("exclude"), &names);
         let include = rules::include(self, raw.include, section("include"), &names);
         let expect = rules::expect(self, raw.expect, section("expect"), &names);
+        let claims = claims::lower(self, raw.claims, section("claims"), &names);
         Matrix {
             origin: self.input.origin.into(),
             toolkits,
@@ -70,6 +71,7 @@ impl Lower<'_> {
             exclude,
             include,
             expect,
+            claims,
             measure: measure(&raw.measure),
             limits: limits(&raw.limits),
         }
@@ -83,6 +85,11 @@ impl Lower<'_> {
     /// Notes a complaint about the text at `span`.
     pub(super) fn complain(&mut self, span: Range<usize>, complaint: Complaint) {
         self.findings.add(span, complaint);
+    }
+
+    /// The line on which a place is, counted from 1.
+    pub(super) fn line(&self, place: &Range<usize>) -> usize {
+        1 + self.text.bytes().take(place.start).filter(|byte| *byte == b'\n').count()
     }
 
     /// Notes each name that an earlier one has taken. `cure` says what to do about it.

@@ -6,6 +6,7 @@
 
 pub mod builtin;
 mod check;
+mod claims;
 pub mod error;
 mod kernels;
 mod lower;
@@ -13,6 +14,8 @@ mod node;
 mod places;
 mod quantity;
 pub mod raw;
+pub mod raw_claims;
+mod requirement;
 mod rules;
 mod schema;
 mod shape;

@@ -67,6 +67,9 @@ pub struct RawMatrix {
     /// What is expected to happen instead of a pass.
     #[serde(default)]
     pub expect: Vec<RawExpect>,
+    /// Sentences that the run puts to the test.
+    #[serde(default)]
+    pub claims: Vec<super::raw_claims::RawClaim>,
     /// How often to launch.
     #[serde(default)]
     pub measure: RawMeasure,

@@ -26,7 +26,7 @@ pub(super) struct Names<'a> {
 }
 
 /// The axes of a rule, as written.
-struct RawAxes {
+pub(super) struct RawAxes {
     toolkit: Vec<String>,
     path: Vec<String>,
     kernel: Vec<String>,
@@ -67,7 +67,7 @@ pub(super) fn expect(lower: &mut Lower<'_>, raw: Vec<RawExpect>, node: &Node, na
         .collect()
 }
 
-fn axes(
+pub(super) fn axes(
     toolkit: OneOrMany<String>,
     path: OneOrMany<String>,
     kernel: OneOrMany<String>,
@@ -77,7 +77,7 @@ fn axes(
     RawAxes { toolkit, path, kernel, arch }
 }
 
-fn pattern(lower: &mut Lower<'_>, raw: &RawAxes, node: &Node, names: &Names<'_>) -> Pattern {
+pub(super) fn pattern(lower: &mut Lower<'_>, raw: &RawAxes, node: &Node, names: &Names<'_>) -> Pattern {
     let places = places(node, "toolkit");
     let toolkit = raw.toolkit.iter().zip(places);
     Pattern {

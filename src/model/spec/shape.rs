@@ -4,6 +4,7 @@
 
 use super::check;
 use super::error::Complaint;
+use super::requirement;
 use super::{Known, error::Severity};
 
 /// A check of one word.
@@ -74,6 +75,7 @@ pub(super) const MATRIX: Shape = Shape::Map(&[
     optional("exclude", Shape::List(&Shape::Map(EXCLUDE))),
     optional("include", Shape::List(&Shape::Map(INCLUDE))),
     optional("expect", Shape::List(&Shape::Map(EXPECT))),
+    optional("claims", Shape::List(&Shape::Map(CLAIM))),
     optional("measure", Shape::Map(MEASURE)),
     optional("limits", Shape::Map(LIMITS)),
 ]);
@@ -120,6 +122,50 @@ const EXPECT: &[Field] = &[
     optional("stage", Shape::Word(check::stage)),
     optional("code", Shape::WordOrNumber(check::code)),
     word("reason", check::some_text),
+];
+
+// One of the keys after `cells` and `observe`, or these two: which, is looked at when the file has been read.
+const CLAIM: &[Field] = &[
+    word("says", check::some_text),
+    optional("cells", Shape::Map(CLAIM_CELLS)),
+    optional("observe", Shape::Map(OBSERVE)),
+    optional("resolve", Shape::Map(RESOLVE)),
+    optional("import", Shape::Map(IMPORT)),
+    optional("compile", Shape::Map(COMPILE)),
+    optional("boundary", Shape::Map(BOUNDARY)),
+];
+
+const CLAIM_CELLS: &[Field] =
+    &[TOOLKIT_SET, PATH, KERNEL_SET, ARCH_SET, optional("stack", set(&Shape::Word(check::some_text)))];
+
+const OBSERVE: &[Field] = &[
+    word("outcome", check::outcome),
+    optional("stage", Shape::Word(check::stage)),
+    optional("code", Shape::WordOrNumber(check::code)),
+    optional("text", Shape::Word(check::some_text)),
+];
+
+const PYTHON: Field = optional("python", Shape::WordOrNumber(requirement::python));
+const PACKAGES: Field = optional("packages", set(&Shape::Word(requirement::requirement)));
+const FAILS_WITH: Field = optional("fails_with", Shape::Word(check::some_text));
+const MODULE: Field = optional("module", Shape::Word(requirement::module));
+const WITH: Field = optional("with", Shape::Word(requirement::compiler));
+const CAPABILITY: Field = optional("capability", Shape::Word(check::arch));
+
+const RESOLVE: &[Field] =
+    &[PYTHON, PACKAGES, FAILS_WITH, optional("gives", set(&Shape::Word(requirement::requirement)))];
+const IMPORT: &[Field] = &[PYTHON, PACKAGES, FAILS_WITH, word("module", requirement::module)];
+const COMPILE: &[Field] = &[PYTHON, PACKAGES, FAILS_WITH, word("with", requirement::compiler), CAPABILITY];
+const BOUNDARY: &[Field] = &[
+    PYTHON,
+    PACKAGES,
+    FAILS_WITH,
+    MODULE,
+    WITH,
+    CAPABILITY,
+    word("pin", requirement::pin),
+    optional("last_good", Shape::Word(requirement::version)),
+    optional("first_bad", Shape::Word(requirement::version)),
 ];
 
 const MEASURE: &[Field] =

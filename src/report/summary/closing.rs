@@ -32,13 +32,20 @@ impl Verdict {
         if report.cells.is_empty() && reasons.is_empty() {
             reasons.push("there are no cells".into());
         }
+        let claims = super::claims::unexpected(report);
         let line = match (unexpected, reasons.is_empty()) {
             (0, true) => "as expected".to_owned(),
             (0, false) => "not as expected".to_owned(),
             (1, _) => "1 cell not as expected".to_owned(),
             (count, _) => format!("{count} cells not as expected"),
         };
-        Self { as_expected: unexpected == 0 && reasons.is_empty(), line, reasons }
+        let as_expected = unexpected == 0 && reasons.is_empty() && claims.is_none();
+        let line = match claims {
+            None => line,
+            Some(claims) if unexpected == 0 && reasons.is_empty() => claims,
+            Some(claims) => format!("{line}, {claims}"),
+        };
+        Self { as_expected, line, reasons }
     }
 }
 

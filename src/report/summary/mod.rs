@@ -4,6 +4,7 @@
 //! and none decides what to say.
 
 mod cellset;
+mod claims;
 mod closing;
 mod findings;
 mod grid;
@@ -13,6 +14,7 @@ mod places;
 mod suites;
 mod tables;
 
+pub use claims::ClaimView;
 pub use closing::Verdict;
 pub use findings::{Finding, Group};
 pub use grid::Grid;
@@ -30,6 +32,8 @@ use places::Places;
 pub struct Summary {
     /// What ran, where, on what.
     pub headline: Headline,
+    /// What came of the note's claims.
+    pub claims: Vec<ClaimView>,
     /// One compatibility grid for each kernel, architecture, stack and GPU.
     pub grids: Vec<Grid>,
     /// One table for each toolkit of which something was timed on a GPU or could not get there.
@@ -68,6 +72,7 @@ impl Summary {
         let verdict = Verdict::new(report, verdicts);
         Self {
             headline: Headline::new(report),
+            claims: claims::views(report),
             grids: grid::grids(report, &places),
             legend: closing::legend(report, !timings.is_empty(), !artifacts.is_empty()),
             timings,
@@ -80,7 +85,7 @@ impl Summary {
             counts: closing::counts(report),
             suites: suites::suites(report, &places, &verdict),
             verdict,
-            closing: closing::bit_identity(report),
+            closing: closing::bit_identity(report).into_iter().chain(claims::count(report)).collect(),
         }
     }
 }

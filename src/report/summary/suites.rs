@@ -65,6 +65,7 @@ pub(super) fn suites(report: &Report, places: &Places, verdict: &Verdict) -> Vec
         });
         suites[at].cases.push(Case { name: record.id.clone(), seconds: seconds(record), status: status(record) });
     }
+    suites.extend(super::claims::suite(report));
     // A run can be worth nothing though each of its cells is as expected; that must not look green.
     let cases: Vec<Case> = verdict
         .reasons

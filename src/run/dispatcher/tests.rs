@@ -55,6 +55,7 @@ fn plan(toolkits: &[&str]) -> Arc<Plan> {
         cells,
         jobs,
         excluded: Vec::new(),
+        claims: Vec::new(),
         measure: Measure::default(),
         limits: Limits::default(),
         native: Arch::WITHOUT_GPU,

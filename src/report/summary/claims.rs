@@ -1,0 +1,121 @@
+//! What came of a note's claims, as all renderers show it. Its main type is [`ClaimView`].
+
+use super::mark::Tone;
+use super::suites::{Case, Status, Suite, Trouble};
+use crate::model::claim::{ClaimResult, ClaimVerdict};
+use crate::model::record::{GpuMode, Report};
+
+/// Lines of evidence that are shown of one claim; `report.json` has all.
+const EVIDENCE: usize = 12;
+
+/// One claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimView {
+    /// How it is to be taken.
+    pub tone: Tone,
+    /// `holds`, `does not hold`, `not tested`; with a mark where the test driver launched.
+    pub verdict: String,
+    /// The sentence.
+    pub says: String,
+    /// Why.
+    pub reason: String,
+    /// What was seen, line by line.
+    pub evidence: Vec<String>,
+    /// The raw text behind it, where it does not hold or could not be tested.
+    pub detail: Option<String>,
+}
+
+pub(super) fn views(report: &Report) -> Vec<ClaimView> {
+    report.claims.iter().map(|claim| view(report, claim)).collect()
+}
+
+fn view(report: &Report, claim: &ClaimResult) -> ClaimView {
+    let fake = !claim.cells.is_empty() && report.runs.iter().any(|run| run.gpu_mode == GpuMode::Fake);
+    let tone = tone(claim);
+    let mut evidence: Vec<String> = claim.evidence.iter().take(EVIDENCE).cloned().collect();
+    if let Some(more) = claim.evidence.len().checked_sub(EVIDENCE).filter(|more| *more > 0) {
+        evidence.push(format!("… ({more} more lines in report.json)"));
+    }
+    ClaimView {
+        tone,
+        verdict: format!("{}{}", words(claim.verdict), if fake { " (fake)" } else { "" }),
+        says: claim.says.clone(),
+        reason: claim.reason.clone(),
+        evidence,
+        detail: claim.detail.clone().filter(|_| !claim.expected),
+    }
+}
+
+fn tone(claim: &ClaimResult) -> Tone {
+    match claim.verdict {
+        ClaimVerdict::Holds => Tone::Good,
+        ClaimVerdict::DoesNotHold => Tone::Bad,
+        ClaimVerdict::NotTested if claim.expected => Tone::Skipped,
+        ClaimVerdict::NotTested => Tone::Unfinished,
+    }
+}
+
+const fn words(verdict: ClaimVerdict) -> &'static str {
+    match verdict {
+        ClaimVerdict::Holds => "holds",
+        ClaimVerdict::DoesNotHold => "does not hold",
+        ClaimVerdict::NotTested => "not tested here",
+    }
+}
+
+/// `Of 4 claims, 2 hold, 1 does not, 1 was not tested here.`
+pub(super) fn count(report: &Report) -> Option<String> {
+    let claims = &report.claims;
+    let of = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
+    let all = claims.len();
+    let part = |count: usize, one: &str, many: &str| {
+        (count > 0).then(|| format!("{count} {}", if count == 1 { one } else { many }))
+    };
+    let parts: Vec<String> = [
+        part(of(ClaimVerdict::Holds), "holds", "hold"),
+        part(of(ClaimVerdict::DoesNotHold), "does not hold", "do not hold"),
+        part(of(ClaimVerdict::NotTested), "was not tested here", "were not tested here"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (all > 0).then(|| format!("Of {all} claim{}, {}.", if all == 1 { "" } else { "s" }, parts.join(", ")))
+}
+
+/// What of the claims is not as it should be, in a few words.
+pub(super) fn unexpected(report: &Report) -> Option<String> {
+    let of = |verdict| report.claims.iter().filter(|claim| !claim.expected && claim.verdict == verdict).count();
+    let against = match of(ClaimVerdict::DoesNotHold) {
+        0 => None,
+        1 => Some("1 claim does not hold".to_owned()),
+        count => Some(format!("{count} claims do not hold")),
+    };
+    let untold = match of(ClaimVerdict::NotTested) {
+        0 => None,
+        1 => Some("1 claim could not be tested".to_owned()),
+        count => Some(format!("{count} claims could not be tested")),
+    };
+    let parts: Vec<String> = against.into_iter().chain(untold).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// The claims as test cases.
+pub(super) fn suite(report: &Report) -> Option<Suite> {
+    let case = |claim: &ClaimResult| {
+        let trouble = || Trouble {
+            kind: claim.verdict.name().into(),
+            message: claim.reason.clone(),
+            facts: claim.evidence.iter().take(EVIDENCE).map(|line| ("evidence", line.clone())).collect(),
+            detail: claim.detail.clone(),
+        };
+        let status = match tone(claim) {
+            Tone::Bad => Status::Failure(trouble()),
+            Tone::Unfinished => Status::Error(trouble()),
+            Tone::Skipped => Status::Skipped(claim.reason.clone()),
+            Tone::Good | Tone::Foretold | Tone::Left => Status::Pass,
+        };
+        Case { name: claim.says.clone(), seconds: None, status }
+    };
+    let cases: Vec<Case> = report.claims.iter().map(case).collect();
+    (!cases.is_empty()).then(|| Suite { name: "claims".into(), cases })
+}

@@ -1,0 +1,69 @@
+//! Finds a Python on this machine. The main type is [`Interpreter`].
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use super::error::{ProvisionError, cause};
+use super::packages::PackageError;
+
+/// A Python that is on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interpreter {
+    /// The program.
+    pub program: OsString,
+    /// Its version, `3.11.7`.
+    pub version: String,
+}
+
+impl Interpreter {
+    /// The machine's own, or the one of a version: `3.12` is `python3.12`, or `own` if that is one.
+    pub(super) async fn find(own: &OsString, wanted: Option<&str>) -> Result<Self, PackageError> {
+        let found = asked(own).await;
+        let Some(wanted) = wanted else {
+            return found.map_err(|cause| {
+                ProvisionError::NoPython { python: own.to_string_lossy().into_owned(), cause }.into()
+            });
+        };
+        if let Ok(own) = found
+            && own.series() == wanted
+        {
+            return Ok(own);
+        }
+        let missing = PackageError::NoInterpreter { wanted: wanted.into() };
+        let named = on_path(&format!("python{wanted}")).ok_or(missing.clone())?;
+        // A shim, as pyenv has, may stand for a Python that is not installed.
+        let found = asked(&named.into_os_string()).await.map_err(|_| missing.clone())?;
+        if found.series() == wanted { Ok(found) } else { Err(missing) }
+    }
+
+    /// `3.11`.
+    #[must_use]
+    pub fn series(&self) -> String {
+        self.version.splitn(3, '.').take(2).collect::<Vec<_>>().join(".")
+    }
+}
+
+/// The interpreter itself, or why it does not answer.
+async fn asked(program: &OsString) -> Result<Interpreter, String> {
+    const ASK: &str = "import platform; print(platform.python_version())";
+    let output = Command::new(program)
+        .args(["-I", "-c", ASK])
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .map_err(|error| cause(&error))?;
+    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if output.status.success() && !version.is_empty() {
+        return Ok(Interpreter { program: program.clone(), version });
+    }
+    Err(String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or("it says nothing").to_owned())
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
