@@ -6,4 +6,7 @@ pub mod catalogue;
 pub mod codes;
 pub mod explain;
 pub mod judge;
+#[cfg(feature = "host")]
+pub mod reach;
+pub mod runs_on;
 mod whole;
