@@ -48,6 +48,10 @@ pub(crate) enum Subcommand {
     ///
     /// A file is PTX, a cubin, a fatbin, or a library, object or program with fatbins in it.
     Inspect(InspectArguments),
+    /// Say what works on this machine, what does not, and what to do about it.
+    ///
+    /// The exit code is 0 if the main job can run, else 5.
+    Doctor(DoctorArguments),
     /// Print the JSON schema of matrix.yaml.
     Schema,
     /// Print a completion script for a shell.
@@ -199,6 +203,15 @@ pub(crate) struct InspectArguments {
     /// A file, or else an image that is on this machine
     #[arg(value_name = "FILE|IMAGE")]
     pub(crate) what: String,
+    /// Write JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    #[command(flatten)]
+    pub(crate) matrix: MatrixArguments,
     /// Write JSON.
     #[arg(long)]
     pub(crate) json: bool,

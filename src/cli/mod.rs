@@ -2,6 +2,7 @@
 
 mod args;
 mod context;
+mod doctor;
 mod elf;
 pub mod exit;
 mod explain;
@@ -33,6 +34,7 @@ pub fn main() -> ExitCode {
         Subcommand::Gc(gc) => gc::gc(&gc),
         Subcommand::Explain(explain) => explain::explain(&explain),
         Subcommand::Inspect(inspect) => inspect::inspect(&inspect),
+        Subcommand::Doctor(doctor) => doctor::doctor(&doctor),
         Subcommand::Schema => context::print(&format!("{:#}\n", crate::model::spec::json_schema())),
         Subcommand::Completions { shell } => completions(shell),
     };

@@ -19,6 +19,8 @@ mod sections;
 mod source;
 #[cfg(feature = "host")]
 pub mod survey;
+#[cfg(all(test, feature = "host"))]
+mod survey_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "host")]
