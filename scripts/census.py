@@ -15,6 +15,7 @@ difference and the counts; exits 1 if anything differs.
 import argparse
 import collections
 import ctypes
+import itertools
 import json
 import os
 import pathlib
@@ -85,25 +86,27 @@ def nvcc_fatbins(nvcc, out):
     # What is listed has no marks; the ones that this nvcc takes are found by trying.
     source = pathlib.Path(out) / "k.cu"
     source.write_bytes(SOURCE)
-    taken = []
+    taken = {"": [], "f": []}
     for number in archs:
         for mark in ("", "a", "f"):
             option = f"arch=compute_{number}{mark},code=[sm_{number}{mark},compute_{number}{mark}]"
             if run(nvcc, "-cubin", f"-arch=sm_{number}{mark}", source, "-o", pathlib.Path(out) / "try")[0] == 0:
-                taken.append(option)
+                # nvcc 13.0 and 13.1 do not put `f` beside the others.
+                taken["f" if mark == "f" else ""].append(option)
     modes = {"default": [], "plain": ["--no-compress"], "all": ["-Xfatbin", "-compress-all"]}
     if int(version.split(".")[0]) >= 13:
         modes["size"] = ["-Xfatbin", "-compress-mode=size"]
         modes["speed"] = ["-Xfatbin", "-compress-mode=speed"]
     made = []
-    for mode, options in modes.items():
-        path = pathlib.Path(out) / f"nvcc-{version}-{mode}.fatbin"
-        gencode = [part for option in taken for part in ("-gencode", option)]
+    for (mode, options), (marks, archs) in itertools.product(modes.items(), taken.items()):
+        if not archs:
+            continue
+        path = pathlib.Path(out) / f"nvcc-{version}-{mode}{marks}.fatbin"
+        gencode = [part for option in archs for part in ("-gencode", option)]
         code, _, said = run(nvcc, "-fatbin", *gencode, *options, source, "-o", path)
-        if code == 0:
-            made.append({"path": str(path), "toolkit": version, "form": "fatbin", "asked": mode, "parts": 2 * len(taken)})
-        else:
-            print(f"nvcc {version} does not make the fatbin `{mode}`: {said.strip()[:200]}", file=sys.stderr)
+        if code != 0:
+            raise SystemExit(f"nvcc {version} does not make the fatbin `{mode}`: {said.strip()[:200]}")
+        made.append({"path": str(path), "toolkit": version, "form": "fatbin", "asked": mode, "parts": 2 * len(archs)})
     return made
 
 

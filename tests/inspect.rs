@@ -58,7 +58,8 @@ fn a_log_gives_each_finding_once_with_its_line() {
         "  said    ./a: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.34' not found (required by ./a)",
     ];
     assert_eq!(heads, expected);
-    let ran = Scene::new().file("quiet.log", "fine\nfine\n").ctk_matrix(&["explain", "--log", "quiet.log"]).assert_code(1);
+    let ran =
+        Scene::new().file("quiet.log", "fine\nfine\n").ctk_matrix(&["explain", "--log", "quiet.log"]).assert_code(1);
     assert_eq!(ran.stdout, "quiet.log: nothing that is known in 2 lines\n");
 }
 
@@ -91,7 +92,10 @@ nothing in it runs on 3.5, 3.7, 5.0, 5.2, 5.3, 6.0, 6.1, 6.2, 7.0, 7.2, 7.5";
     assert_eq!(body.join("\n"), expected);
     let ran = Scene::new().ctk_matrix(&["inspect", "--json", &artifact("vector_add-13.0-sm_90a.cubin")]).assert_code(0);
     let found = json(&ran.stdout);
-    assert_eq!((&found["schema"], &found["form"], &found["parts"][0]["arch"]), (&1.into(), &"cubin".into(), &"sm_90a".into()));
+    assert_eq!(
+        (&found["schema"], &found["form"], &found["parts"][0]["arch"]),
+        (&1.into(), &"cubin".into(), &"sm_90a".into())
+    );
     let runs = serde_json::json!([{
         "cc": "9.0", "fatbins": 1, "drivers_from": 580, "drivers_until": null, "by": ["sm_90a"], "compiled": false,
     }]);

@@ -27,7 +27,9 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Code, Failure> {
             known |= findings.iter().any(|finding| finding.explanation.is_some());
             text(&mut out, &word, &findings);
         } else {
-            codes.iter().for_each(|code| known |= one_code(&mut out, code));
+            for code in &codes {
+                known |= one_code(&mut out, code);
+            }
         }
     }
     if let Some(log) = &arguments.log {

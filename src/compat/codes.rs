@@ -243,7 +243,10 @@ mod tests {
         for code in every_driver_code().chain((1..=18).map(nvrtc)) {
             assert_eq!(named(&code.name), Some(code));
         }
-        assert_eq!([named("CUDA_ERROR_35"), named("NVRTC_ERROR_19"), named("CUDA_SUCCESS"), named("222")], [const { None }; 4]);
+        assert_eq!(
+            [named("CUDA_ERROR_35"), named("NVRTC_ERROR_19"), named("CUDA_SUCCESS"), named("222")],
+            [const { None }; 4]
+        );
         assert_eq!([0, 35, 222, 999].map(is_driver), [false, false, true, true]);
         assert_eq!([0, 1, 18, 19].map(is_nvrtc), [false, true, true, false]);
     }

@@ -101,7 +101,7 @@ pub fn runs_on(pieces: &[Piece], gpu: Arch) -> Option<Runs> {
         .filter(|driver| drives(driver.branch, gpu))
         .filter_map(|driver| Some((driver.branch, taken(pieces, driver, gpu)?)));
     let (from, first) = taken.next()?;
-    let (last, by) = taken.last().unwrap_or((from, first));
+    let (last, by) = taken.next_back().unwrap_or((from, first));
     let until = (gpu < Arch::new(7, 5)).then_some(last);
     Some(Runs { gpu, from, until, by })
 }
@@ -222,7 +222,15 @@ mod tests {
 
     #[test]
     fn ptx_runs_upward_with_every_driver_that_knows_its_isa_and_the_gpu() {
-        let expected = ["9.0 550- ptx 9.0", "10.0 570- ptx 9.0", "10.3 575- ptx 9.0", "10.7 615- ptx 9.0", "11.0 580- ptx 9.0", "12.0 570- ptx 9.0", "12.1 575- ptx 9.0"];
+        let expected = [
+            "9.0 550- ptx 9.0",
+            "10.0 570- ptx 9.0",
+            "10.3 575- ptx 9.0",
+            "10.7 615- ptx 9.0",
+            "11.0 580- ptx 9.0",
+            "12.0 570- ptx 9.0",
+            "12.1 575- ptx 9.0",
+        ];
         assert_eq!(shown(&[ptx("9.0", "8.4")]), expected);
         assert_eq!(shown(&[ptx("12.1", "9.5")]), ["12.1 620- ptx 12.1"]);
         assert_eq!(shown(&[ptx("7.5", "99.0")]), [""; 0]);
@@ -231,7 +239,10 @@ mod tests {
     #[test]
     fn marks_tie_code_to_its_chip_or_family() {
         assert_eq!(shown(&[cubin("9.0a", "12.0")]), ["9.0 525- cubin 9.0a"]);
-        assert_eq!(shown(&[ptx("10.0f", "9.0")]), ["10.0 580- ptx 10.0f", "10.3 580- ptx 10.0f", "10.7 615- ptx 10.0f"]);
+        assert_eq!(
+            shown(&[ptx("10.0f", "9.0")]),
+            ["10.0 580- ptx 10.0f", "10.3 580- ptx 10.0f", "10.7 615- ptx 10.0f"]
+        );
         assert_eq!(shown(&[cubin("12.1f", "12.9")]), ["12.1 575- cubin 12.1f"]);
     }
 

@@ -14,11 +14,7 @@ pub(super) const WAYS: [GpuChoice; 4] = [GpuChoice::Request, GpuChoice::Runtime,
 const ATTACH: &str = "attach";
 
 /// Why this engine and host do not offer a way at all, and the cure; none if only a try can tell.
-pub(super) fn not_offered(
-    way: GpuChoice,
-    features: &EngineFeatures,
-    host: &HostGpu,
-) -> Option<(String, &'static str)> {
+pub(super) fn not_offered(way: GpuChoice, features: &EngineFeatures, host: &HostGpu) -> Option<(String, &'static str)> {
     if way == GpuChoice::Cdi && features.containers && features.api < CDI_API {
         let (major, minor) = features.api;
         let why = format!("the engine speaks API {major}.{minor}, which has no CDI");
@@ -37,10 +33,9 @@ pub(super) fn not_offered(
             "no CDI specification lists a device nvidia.com/gpu".into(),
             "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml; Docker before 28.2 also needs features.cdi",
         ),
-        GpuChoice::Devices => (
-            "no libcuda.so.1 is where this host's loader looks".into(),
-            "install NVIDIA's driver on this host",
-        ),
+        GpuChoice::Devices => {
+            ("no libcuda.so.1 is where this host's loader looks".into(), "install NVIDIA's driver on this host")
+        }
         GpuChoice::Request | GpuChoice::Auto | GpuChoice::Required | GpuChoice::None => {
             ("the engine starts no containers".into(), "start Docker")
         }
@@ -59,12 +54,10 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = WAYS.into_iter().map(|way| one(way, facts)).collect();
     let works = facts.tried.iter().any(|(_, result)| result.is_ok());
     if facts.host.kernel_driver && !works {
-        found.push(
-            Finding::problem(ATTACH, "this host has a GPU, and no way brings it into a container").cure(
-                "mend one of the ways above; --gpu none builds and inspects without it, --engine process uses it \
+        found.push(Finding::problem(ATTACH, "this host has a GPU, and no way brings it into a container").cure(
+            "mend one of the ways above; --gpu none builds and inspects without it, --engine process uses it \
                  without containers",
-            ),
-        );
+        ));
     }
     found
 }

@@ -56,7 +56,9 @@ fn bench(facts: &Facts) -> Vec<Finding> {
     };
     if host.is_some_and(|host| floor > host) {
         let says = format!("{path} needs glibc {floor}, and this host has {on}");
-        return vec![Finding::problem(BENCH, says).cure("build it on this machine, or use the released one (glibc 2.17)")];
+        return vec![
+            Finding::problem(BENCH, says).cure("build it on this machine, or use the released one (glibc 2.17)"),
+        ];
     }
     let mut found = vec![Finding::ok(BENCH, format!("{path} needs glibc {floor}, and this host has {on}"))];
     if floor > OLDEST_GLIBC {

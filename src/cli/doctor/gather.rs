@@ -164,7 +164,8 @@ fn libcuda_version(libcuda: &Path) -> Option<String> {
 fn module_version(text: &str) -> Option<String> {
     let line = text.lines().find(|line| line.starts_with("NVRM version"))?;
     let version = |word: &&str| {
-        word.contains('.') && word.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+        word.contains('.')
+            && word.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
     };
     line.split_whitespace().find(version).map(ToOwned::to_owned)
 }

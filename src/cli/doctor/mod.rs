@@ -48,11 +48,11 @@ fn text(findings: &[Finding]) -> String {
         }
     }
     let problems = findings.iter().filter(|finding| finding.state == State::Problem).count();
-    out.push_str(&match problems {
-        0 => "\nthe main job can run: ctk-matrix run\n".to_owned(),
-        1 => "\nthe main job cannot run: there is 1 problem\n".to_owned(),
-        _ => format!("\nthe main job cannot run: there are {problems} problems\n"),
-    });
+    match problems {
+        0 => out.push_str("\nthe main job can run: ctk-matrix run\n"),
+        1 => out.push_str("\nthe main job cannot run: there is 1 problem\n"),
+        _ => drop(writeln!(out, "\nthe main job cannot run: there are {problems} problems")),
+    }
     out
 }
 

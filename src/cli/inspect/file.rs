@@ -46,8 +46,11 @@ pub(super) fn inspect(path: &Path, bytes: u64, as_json: bool) -> Result<Code, Fa
         .map_err(|error| Failure::caused(Code::NotAsExpected, format!("cannot inspect {}", path.display()), error))?;
     let reach = reach(&survey);
     let name = path.display().to_string();
-    let out =
-        if as_json { format!("{:#}\n", to_json(&name, bytes, &survey, &reach)) } else { text(&name, bytes, &survey, &reach) };
+    let out = if as_json {
+        format!("{:#}\n", to_json(&name, bytes, &survey, &reach))
+    } else {
+        text(&name, bytes, &survey, &reach)
+    };
     print(&out)?;
     Ok(if survey.damaged.is_empty() { Code::AsExpected } else { Code::NotAsExpected })
 }
@@ -153,7 +156,8 @@ fn groups(out: &mut String, survey: &Survey) {
     out.push_str("\nkind    architecture  PTX ISA  ELF ABI  compression  count       size   unpacked  made by\n");
     for group in &survey.groups {
         let optional = |value: Option<String>| value.unwrap_or_else(|| "-".into());
-        let (isa, abi) = (optional(group.ptx_isa.map(|isa| isa.to_string())), optional(group.abi.map(|abi| abi.to_string())));
+        let (isa, abi) =
+            (optional(group.ptx_isa.map(|isa| isa.to_string())), optional(group.abi.map(|abi| abi.to_string())));
         let compression = optional(group.compression.map(|compression| compression.to_string()));
         let unpacked = if group.compression.is_some() { units::bytes(group.unpacked_bytes) } else { "-".into() };
         let _ = writeln!(

@@ -43,13 +43,18 @@ pub(super) fn inspect(reference: &str, as_json: bool) -> Result<Code, Failure> {
         let bench = std::env::current_exe()
             .map_err(|error| Failure::caused(Code::Engine, "cannot find this program's own path", error))?;
         let no_file = |error| {
-            Failure::caused(Code::Engine, format!("there is no file {reference}, and no engine to ask for an image"), error)
+            Failure::caused(
+                Code::Engine,
+                format!("there is no file {reference}, and no engine to ask for an image"),
+                error,
+            )
         };
         let docker = Docker::connect(bench).await.map_err(no_file)?;
         docker.inspect_image(reference).await.map_err(|error| Failure::new(Code::Engine, error))
     })?;
     let Some(facts) = facts else {
-        let text = format!("there is no file and no image on this machine called {reference}: pull it, or check the name");
+        let text =
+            format!("there is no file and no image on this machine called {reference}: pull it, or check the name");
         return Err(Failure::new(Code::Usage, text));
     };
     print(&if as_json { format!("{:#}\n", to_json(reference, &facts)) } else { text(reference, &facts) })
@@ -104,7 +109,8 @@ fn to_json(reference: &str, facts: &ImageFacts) -> Value {
 
 fn text(reference: &str, facts: &ImageFacts) -> String {
     let yes_no = |has: bool| if has { "yes" } else { "no" };
-    let mut out = format!("{}: an image for {}, {}\n", visible(reference), visible(&facts.arch), units::bytes(facts.bytes));
+    let mut out =
+        format!("{}: an image for {}, {}\n", visible(reference), visible(&facts.arch), units::bytes(facts.bytes));
     let _ = writeln!(out, "  id          {}", visible(&facts.id));
     for digest in &facts.digests {
         let _ = writeln!(out, "  digest      {}", visible(digest));
@@ -157,7 +163,9 @@ fn runs(out: &mut String, facts: &ImageFacts) {
         );
     }
     if facts.compat.is_some() {
-        out.push_str("  its compat libraries let data-center GPUs run it on older drivers; on others they fail with 804\n");
+        out.push_str(
+            "  its compat libraries let data-center GPUs run it on older drivers; on others they fail with 804\n",
+        );
     }
     if facts.env.get("LD_PRELOAD").is_some_and(|value| !value.is_empty()) {
         out.push_str("  ctk-matrix does not use it: LD_PRELOAD would be loaded into everything that is measured\n");

@@ -247,7 +247,8 @@ impl<'a> Surveyor<'a> {
 
     /// One fatbin; gives its end.
     fn fatbin(&mut self, at: u64, end: u64) -> Result<u64, SurveyError> {
-        let truncated = |what: String, needs: u64| SurveyError::from(ArtifactError::Truncated { what, needs, has: end });
+        let truncated =
+            |what: String, needs: u64| SurveyError::from(ArtifactError::Truncated { what, needs, has: end });
         self.fatbins += 1;
         let fatbin = self.fatbins;
         let head = self.window.at(at, end)?;
@@ -262,7 +263,8 @@ impl<'a> Surveyor<'a> {
         while place < inside_end {
             number += 1;
             let part = fatbin::Part::read(self.window.at(place, inside_end)?);
-            let part = part.ok_or_else(|| truncated(format!("part {number} of the fatbin"), place + fatbin::ENTRY_HEADER))?;
+            let part =
+                part.ok_or_else(|| truncated(format!("part {number} of the fatbin"), place + fatbin::ENTRY_HEADER))?;
             let entry = part.checked(number)?;
             let payload = place.saturating_add(part.header);
             let next = payload.saturating_add(part.payload);

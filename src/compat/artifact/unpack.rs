@@ -30,7 +30,11 @@ pub(super) fn unpack(compression: Compression, packed: &[u8], size: u64) -> Resu
             let decoder = ruzstd::decoding::StreamingDecoder::new_with_max_window_size(packed, LONGEST);
             let mut out = Vec::with_capacity(length);
             // One byte more than it says shows that it says too little.
-            decoder.map_err(|error| zstd(&error))?.take(size + 1).read_to_end(&mut out).map_err(|error| zstd(&error))?;
+            decoder
+                .map_err(|error| zstd(&error))?
+                .take(size + 1)
+                .read_to_end(&mut out)
+                .map_err(|error| zstd(&error))?;
             out
         }
         Compression::Other => return Ok(None),

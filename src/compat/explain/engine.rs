@@ -142,7 +142,11 @@ pub(super) const RULES: &[Rule] = &[
         ],
     ),
     Rule::text(
-        &["cannot set both count and deviceids", "unexpected count in cdi device request", "unexpected options in cdi device request"],
+        &[
+            "cannot set both count and deviceids",
+            "unexpected count in cdi device request",
+            "unexpected options in cdi device request",
+        ],
         [
             "the request for the GPU contradicts itself",
             "a number of GPUs and their names, or options that CDI does not have, were asked for at once",

@@ -11,6 +11,8 @@ mod named;
 mod nvrtc;
 mod provision;
 mod rule;
+#[cfg(test)]
+mod said;
 
 pub use log::{Finding, Findings};
 pub use named::{codes_in, query};

@@ -117,9 +117,12 @@ fn by_name(word: &str) -> Option<Code> {
     }
     // Fewer parts would be an everyday word: NotFound, InvalidValue.
     let parts = word.bytes().filter(u8::is_ascii_uppercase).count();
-    (parts >= 3 && word != "OutOfMemory" && word.starts_with(|c: char| c.is_ascii_uppercase()) && word.bytes().any(|b| b.is_ascii_lowercase()))
-        .then(|| codes::every_driver_code().find(|code| camel(code) == word))
-        .flatten()
+    (parts >= 3
+        && word != "OutOfMemory"
+        && word.starts_with(|c: char| c.is_ascii_uppercase())
+        && word.bytes().any(|b| b.is_ascii_lowercase()))
+    .then(|| codes::every_driver_code().find(|code| camel(code) == word))
+    .flatten()
 }
 
 /// `UnsupportedPtxVersion` for `CUDA_ERROR_UNSUPPORTED_PTX_VERSION`.
@@ -178,15 +181,17 @@ mod tests {
         assert_eq!(numbers("cudaErrorInsufficientDriver"), ["CUDA_ERROR_35 (35)"]);
         assert_eq!(numbers("cudaErrorNoKernelImageForDevice"), ["CUDA_ERROR_NO_BINARY_FOR_GPU (209)"]);
         assert_eq!(numbers("NVRTC error 7"), ["NVRTC_ERROR_BUILTIN_OPERATION_FAILURE (7)"]);
-        assert_eq!(numbers("NVRTC_ERROR_COMPILATION, then CUDA_ERROR_NOT_FOUND"), [
-            "NVRTC_ERROR_COMPILATION (6)",
-            "CUDA_ERROR_NOT_FOUND (500)"
-        ]);
+        assert_eq!(
+            numbers("NVRTC_ERROR_COMPILATION, then CUDA_ERROR_NOT_FOUND"),
+            ["NVRTC_ERROR_COMPILATION (6)", "CUDA_ERROR_NOT_FOUND (500)"]
+        );
     }
 
     #[test]
     fn everyday_words_and_numbers_are_no_codes() {
-        for line in ["NotFound", "InvalidValue: 222", "error 404: page not found", "cuda 12.6 on port 222", "OutOfMemory"] {
+        for line in
+            ["NotFound", "InvalidValue: 222", "error 404: page not found", "cuda 12.6 on port 222", "OutOfMemory"]
+        {
             assert_eq!(numbers(line), [""; 0], "{line}");
         }
     }

@@ -82,6 +82,15 @@ pub(super) const RULES: &[Rule] = &[
         ],
     ),
     Rule::text(
+        &["requires a different python", "require a different python version", "requires-python"],
+        [
+            "the package is not for this Python",
+            "every release names the Python versions that it works with, and pip passes over the others",
+            "use another Python, or pin a release that still takes this one",
+            PIP,
+        ],
+    ),
+    Rule::text(
         &["no matching distribution found", "could not find a version that satisfies"],
         [
             "the package index has no such wheel for this machine",
@@ -98,15 +107,6 @@ pub(super) const RULES: &[Rule] = &[
             "the distribution manages it",
             "use a virtual environment's python3, or name a toolkit by `dir:` or `image:`",
             "PEP 668",
-        ],
-    ),
-    Rule::text(
-        &["requires a different python", "require a different python version", "requires-python"],
-        [
-            "the package is not for this Python",
-            "every release names the Python versions that it works with, and pip passes over the others",
-            "use another Python, or pin a release that still takes this one",
-            PIP,
         ],
     ),
     Rule::text(
