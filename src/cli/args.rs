@@ -40,6 +40,18 @@ pub(crate) enum Subcommand {
     Toolkit(ToolkitArguments),
     /// Remove containers and temporary folders that a killed run left behind.
     Gc(GcArguments),
+    /// Say what a code or a text means, why it happens in containers, and what to do.
+    ///
+    /// The exit code is 0 if anything is known of it, else 1.
+    Explain(ExplainArguments),
+    /// Show what a file or an image holds, and on which drivers and GPUs it will run.
+    ///
+    /// A file is PTX, a cubin, a fatbin, or a library, object or program with fatbins in it.
+    Inspect(InspectArguments),
+    /// Say what works on this machine, what does not, and what to do about it.
+    ///
+    /// The exit code is 0 if the main job can run, else 5.
+    Doctor(DoctorArguments),
     /// Print the JSON schema of matrix.yaml.
     Schema,
     /// Print a completion script for a shell.
@@ -177,4 +189,34 @@ pub(crate) struct GcArguments {
     /// Only say what would be removed.
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct ExplainArguments {
+    /// Codes by number or name (222, `CUDA_ERROR_NO_BINARY_FOR_GPU`), or a text that something said
+    #[arg(value_name = "CODE|TEXT")]
+    pub(crate) what: Vec<String>,
+    /// A log to go through: everything that is known in it, each once
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArguments {
+    /// A file, or else an image that is on this machine
+    #[arg(value_name = "FILE|IMAGE")]
+    pub(crate) what: String,
+    /// Write JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    #[command(flatten)]
+    pub(crate) matrix: MatrixArguments,
+    /// Write JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

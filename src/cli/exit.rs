@@ -1,7 +1,7 @@
 //! Exit codes and the errors that lead to them. Its main types are [`Code`] and [`Failure`].
 
 use std::error::Error;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::process::ExitCode;
 
 /// What the process ends with.
@@ -78,13 +78,21 @@ impl Failure {
 
     /// Prints the failure and its causes to stderr, once.
     pub fn print(&self) {
-        let mut out = format!("error: {}\n", self.text.trim_end());
-        let mut cause = self.source.as_deref().map(|source| source as &dyn Error);
-        while let Some(error) = cause {
-            let _ = writeln!(out, "  caused by: {error}");
-            cause = error.source();
-        }
+        let out = format!("error: {self}\n");
         // Nobody is left to tell if stderr is closed.
         let _ = std::io::Write::write_all(&mut std::io::stderr(), out.as_bytes());
+    }
+}
+
+/// The failure, and its causes each on a line of its own.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text.trim_end())?;
+        let mut cause = self.source.as_deref().map(|source| source as &dyn Error);
+        while let Some(error) = cause {
+            write!(f, "\n  caused by: {error}")?;
+            cause = error.source();
+        }
+        Ok(())
     }
 }

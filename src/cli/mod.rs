@@ -2,10 +2,13 @@
 
 mod args;
 mod context;
+mod doctor;
 mod elf;
 pub mod exit;
+mod explain;
 mod gc;
 mod host;
+mod inspect;
 mod plan;
 mod report;
 mod resume;
@@ -30,6 +33,9 @@ pub fn main() -> ExitCode {
         Subcommand::Report(report) => report::report(&report),
         Subcommand::Toolkit(toolkit) => toolkit::toolkit(toolkit),
         Subcommand::Gc(gc) => gc::gc(&gc),
+        Subcommand::Explain(explain) => explain::explain(&explain),
+        Subcommand::Inspect(inspect) => inspect::inspect(&inspect),
+        Subcommand::Doctor(doctor) => doctor::doctor(&doctor),
         Subcommand::Schema => context::print(&format!("{:#}\n", crate::model::spec::json_schema())),
         Subcommand::Completions { shell } => completions(shell),
     };

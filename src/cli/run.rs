@@ -335,7 +335,8 @@ fn uses_userland(plan: &Plan, engine: &Engine, source: SourceChoice) -> bool {
     matches!(engine, Engine::Process(_)) || plan.toolkits.iter().any(|toolkit| toolkit.base.is_none() && sure(toolkit))
 }
 
-fn handed_on() -> BTreeMap<String, String> {
+/// Environment of this program that jobs get.
+pub(crate) fn handed_on() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| name.starts_with(HANDED_ON))

@@ -178,6 +178,34 @@ pub fn signal(number: i32) -> Code {
     Code { name, number: i64::from(number) }
 }
 
+/// The code of the driver or of NVRTC that is called `name`: `CUDA_ERROR_NOT_FOUND`, `NVRTC_ERROR_COMPILATION`.
+#[must_use]
+pub fn named(name: &str) -> Option<Code> {
+    if let Some(short) = name.strip_prefix("CUDA_ERROR_") {
+        return DRIVER.iter().find(|(_, known)| *known == short).map(|(number, _)| driver(*number));
+    }
+    let short = name.strip_prefix("NVRTC_ERROR_")?;
+    let at = NVRTC.iter().position(|known| *known == short)?;
+    Some(nvrtc(i32::try_from(at + 1).ok()?))
+}
+
+/// Every code of the driver but success, by number.
+pub fn every_driver_code() -> impl Iterator<Item = Code> {
+    DRIVER.iter().map(|(number, _)| driver(*number))
+}
+
+/// Whether the driver's header has a name for `number`, other than success.
+#[must_use]
+pub fn is_driver(number: u32) -> bool {
+    DRIVER.binary_search_by_key(&number, |(number, _)| *number).is_ok()
+}
+
+/// Whether NVRTC's header has a name for `number`, other than success.
+#[must_use]
+pub fn is_nvrtc(number: u32) -> bool {
+    (1..=NVRTC.len()).contains(&usize::try_from(number).unwrap_or(usize::MAX))
+}
+
 fn nth(names: &[&'static str], number: i32) -> Option<&'static str> {
     let at = usize::try_from(number).ok()?.checked_sub(1)?;
     names.get(at).copied()
@@ -208,6 +236,19 @@ mod tests {
         let names = [driver(35), driver(u32::MAX), nvrtc(-1), nvrtc(19), signal(0), signal(64)].map(|code| code.name);
         let expected = ["CUDA_ERROR_35", "CUDA_ERROR_4294967295", "NVRTC_ERROR_-1", "NVRTC_ERROR_19", "SIG0", "SIG64"];
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn every_name_leads_back_to_its_number() {
+        for code in every_driver_code().chain((1..=18).map(nvrtc)) {
+            assert_eq!(named(&code.name), Some(code));
+        }
+        assert_eq!(
+            [named("CUDA_ERROR_35"), named("NVRTC_ERROR_19"), named("CUDA_SUCCESS"), named("222")],
+            [const { None }; 4]
+        );
+        assert_eq!([0, 35, 222, 999].map(is_driver), [false, false, true, true]);
+        assert_eq!([0, 1, 18, 19].map(is_nvrtc), [false, true, true, false]);
     }
 
     #[test]

@@ -10,4 +10,7 @@ pub mod claims;
 pub mod codes;
 pub mod explain;
 pub mod judge;
+#[cfg(feature = "host")]
+pub mod reach;
+pub mod runs_on;
 mod whole;

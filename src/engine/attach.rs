@@ -133,7 +133,7 @@ pub struct EngineFeatures {
 }
 
 /// The first API that has a CDI device driver (Docker 25).
-const CDI_API: (u32, u32) = (1, 44);
+pub(crate) const CDI_API: (u32, u32) = (1, 44);
 
 /// The ways to try, in order, each after the one before failed to start or showed no GPU inside. Empty if what was
 /// asked for cannot be: then the run ends before anything starts. `wanted` is an index or UUID; an index is left to the

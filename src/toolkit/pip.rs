@@ -24,6 +24,9 @@ const POLL: Duration = Duration::from_millis(200);
 /// proxy asked for more, and it tries again.
 const IDLE: Duration = Duration::from_mins(2);
 
+/// An interpreter that does not tell its version within this time is not used.
+const ANSWER: Duration = Duration::from_secs(30);
+
 /// The most of pip's output that is kept, of each stream: the errors are at its end.
 const KEPT_OUTPUT: usize = 128 << 10;
 
@@ -91,6 +94,31 @@ impl Pip {
         };
         let requirements: Vec<_> = pins.iter().map(Pin::requirement).collect();
         Err(diagnose(&python, &requirements, end, &format!("{stdout}\n{stderr}"), full))
+    }
+
+    /// What `pip --version` says: its version and its Python's.
+    pub(crate) async fn version(&self) -> Result<String, ProvisionError> {
+        let python = self.python.to_string_lossy().into_owned();
+        let mut command = Command::new(&self.python);
+        command.args(["-m", "pip", "--version", "--disable-pip-version-check"]).envs(&self.env);
+        // Not in the user's folder, which may hold a `pip.py`.
+        command.current_dir("/").stdin(Stdio::null()).kill_on_drop(true);
+        let output = tokio::time::timeout(ANSWER, command.output()).await;
+        let output = output.map_err(|_| ProvisionError::Idle { seconds: ANSWER.as_secs() })?;
+        let output =
+            output.map_err(|error| ProvisionError::NoPython { python: python.clone(), cause: cause(&error) })?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        if output.status.success() {
+            // `pip 24.0 from FOLDER (python 3.12)`.
+            let line = said.lines().next().unwrap_or_default();
+            let (first, last) = (line.split(" from ").next().unwrap_or(line), line.rsplit(" (").next());
+            let with = last.and_then(|last| last.strip_suffix(')')).map(|python| format!(", {python}"));
+            return Ok(format!("{first}{}", with.unwrap_or_default()));
+        }
+        let end = output.status.code().map_or(PipEnd::Signal(output.status.signal().unwrap_or_default()), PipEnd::Code);
+        let text = format!("{said}\n{}", String::from_utf8_lossy(&output.stderr));
+        let full = ProvisionError::DiskFull { folder: std::env::temp_dir(), needed: 0 };
+        Err(diagnose(&python, &["--version".into()], end, &text, full))
     }
 
     fn command(&self, staging: &Path) -> Command {

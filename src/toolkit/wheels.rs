@@ -27,7 +27,7 @@ const PROCESSOR: &str = "x86_64";
 
 /// Disk used while wheels are unpacked, as a multiple of their size: the files themselves and what is in them. Measured:
 /// 23.4 MB hold 62.6 MB for 12.0 (together 3.7 times), 192 MB hold 493 MB for 13.0 (3.6 times).
-const UNPACKED: u64 = 4;
+pub(crate) const UNPACKED: u64 = 4;
 
 /// One wheel, pinned to its bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ use crate::model::path::Form;
 use crate::model::version::Version;
 
 /// `e_machine` of NVIDIA GPUs.
-const MACHINE: u16 = 190;
+pub(super) const MACHINE: u16 = 190;
 /// `EI_OSABI` of ABI 7 and of ABI 8.
 const OLD: u8 = 0x33;
 const NEW: u8 = 0x41;

@@ -1,4 +1,4 @@
-//! Why an artifact cannot be read. Its main type is [`ArtifactError`].
+//! Why an artifact cannot be read: [`ArtifactError`]. Why a large file cannot be surveyed: [`SurveyError`].
 
 /// Why an artifact cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +34,43 @@ pub enum ArtifactError {
         /// What it claims to be.
         form: &'static str,
         /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// Why a large file cannot be surveyed.
+#[cfg(feature = "host")]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SurveyError {
+    /// The artifact, or the frame round it, cannot be read.
+    #[error(transparent)]
+    Artifact(#[from] ArtifactError),
+    /// A host's library, object or executable without any fatbin.
+    #[error(
+        "there is no fatbin in the ELF file (for machine {machine}): none of its sections is called .nv_fatbin or \
+         __nv_relfatbin"
+    )]
+    NoFatbin {
+        /// `e_machine`.
+        machine: u16,
+    },
+    /// A static library, which is a folder of objects.
+    #[error("the file is a static library: take the objects out of it with `ar x` and inspect those")]
+    Archive,
+    /// More than is read at once.
+    #[error("the artifact has {bytes} bytes, and one that is read whole may have {most}")]
+    TooLarge {
+        /// Its size.
+        bytes: u64,
+        /// The most.
+        most: u64,
+    },
+    /// The system would not give out the bytes.
+    #[error("the bytes from {offset} on cannot be read: {why}")]
+    Unreadable {
+        /// From where.
+        offset: u64,
+        /// What the system said.
         why: String,
     },
 }

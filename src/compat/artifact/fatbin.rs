@@ -15,7 +15,7 @@ use crate::model::version::Version;
 pub(super) const MAGIC: &[u8] = &[0x50, 0xED, 0x55, 0xBA];
 /// The shortest headers of the file and of a part.
 const HEADER: u64 = 16;
-const ENTRY_HEADER: u64 = 64;
+pub(super) const ENTRY_HEADER: u64 = 64;
 /// Flags of a part.
 const LZ4: u64 = 0x2000;
 const ZSTD: u64 = 0x8000;
@@ -26,13 +26,7 @@ const FAMILY: u64 = 0x20_0000;
 pub(super) fn read(bytes: &[u8]) -> Result<Contents, ArtifactError> {
     let has = bytes.len() as u64;
     let truncated = |what: &str, needs: u64| ArtifactError::Truncated { what: what.into(), needs, has };
-    let (Some(header), Some(size)) = (u16_at(bytes, 6), u64_at(bytes, 8)) else {
-        return Err(truncated("the fatbin's header", HEADER));
-    };
-    let header = u64::from(header);
-    if header < HEADER {
-        return Err(malformed(format!("its header is {header} bytes long, not {HEADER}")));
-    }
+    let (header, size) = header(bytes)?;
     let mut rest = slice(bytes, header, size).ok_or_else(|| truncated("the fatbin", header.saturating_add(size)))?;
 
     let mut contents = Contents {
@@ -52,15 +46,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Contents, ArtifactError> {
         let end = |length: u64| has - rest.len() as u64 + length;
         let short = |length| truncated(&format!("part {number} of the fatbin"), end(length));
         let part = Part::read(rest).ok_or_else(|| short(ENTRY_HEADER))?;
-        if part.header < ENTRY_HEADER {
-            return Err(malformed(format!("the header of part {number} is {} bytes long", part.header)));
-        }
+        let entry = part.checked(number)?;
         let length = part.header.saturating_add(part.payload);
         let payload = slice(rest, part.header, part.payload).ok_or_else(|| short(length))?;
-        let entry = part.entry().ok_or_else(|| malformed(format!("part {number} is for SM number {}", part.sm)))?;
-        if part.packed > part.payload {
-            return Err(malformed(format!("part {number} is longer compressed than it is")));
-        }
         if let Some(inner) = inside(&entry, payload)? {
             contents.producer = contents.producer.take().or(inner.producer);
             contents.toolkit = contents.toolkit.or(inner.toolkit);
@@ -75,6 +63,19 @@ pub(super) fn read(bytes: &[u8]) -> Result<Contents, ArtifactError> {
     }
     contents.kernels = kernels.into_vec();
     Ok(contents)
+}
+
+/// The lengths of a fatbin's header and of what follows it.
+pub(super) fn header(bytes: &[u8]) -> Result<(u64, u64), ArtifactError> {
+    let (Some(header), Some(size)) = (u16_at(bytes, 6), u64_at(bytes, 8)) else {
+        let has = bytes.len() as u64;
+        return Err(ArtifactError::Truncated { what: "the fatbin's header".into(), needs: HEADER, has });
+    };
+    let header = u64::from(header);
+    if header < HEADER {
+        return Err(malformed(format!("its header is {header} bytes long, not {HEADER}")));
+    }
+    Ok((header, size))
 }
 
 /// What a part holds; none if it is compressed, or of no form that is read.
@@ -107,11 +108,11 @@ fn add(contents: &mut Contents, targets: &mut HashSet<String>, entry: Entry) {
 }
 
 /// A part's header.
-struct Part {
+pub(super) struct Part {
     kind: u16,
-    header: u64,
-    payload: u64,
-    packed: u64,
+    pub(super) header: u64,
+    pub(super) payload: u64,
+    pub(super) packed: u64,
     minor: u16,
     major: u16,
     sm: u32,
@@ -120,7 +121,7 @@ struct Part {
 }
 
 impl Part {
-    fn read(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         Some(Self {
             kind: u16_at(bytes, 0)?,
             header: u64::from(u32_at(bytes, 4)?),
@@ -132,6 +133,18 @@ impl Part {
             flags: u64_at(bytes, 40)?,
             unpacked: u64_at(bytes, 56)?,
         })
+    }
+
+    /// The part, the `number`th of its fatbin, if its header is one.
+    pub(super) fn checked(&self, number: usize) -> Result<Entry, ArtifactError> {
+        if self.header < ENTRY_HEADER {
+            return Err(malformed(format!("the header of part {number} is {} bytes long", self.header)));
+        }
+        let entry = self.entry().ok_or_else(|| malformed(format!("part {number} is for SM number {}", self.sm)))?;
+        if self.packed > self.payload {
+            return Err(malformed(format!("part {number} is longer compressed than it is")));
+        }
+        Ok(entry)
     }
 
     fn entry(&self) -> Option<Entry> {

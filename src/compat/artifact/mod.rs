@@ -1,6 +1,9 @@
 //! Reads what is handed to the driver, without any tool of a toolkit: PTX, cubins and fatbins. [`read`] tells them
 //! apart, proves that they are whole, and gives [`Contents`]. Bytes come from users and compilers, so every access is
 //! checked and every bad input is a typed [`ArtifactError`].
+//!
+//! [`Survey`] is for files that are too large to be read whole, and for libraries with fatbins in them. Only the host's
+//! program has it: it decompresses, and `ctk-bench` is to stay small.
 
 mod bytes;
 mod contents;
@@ -10,11 +13,27 @@ mod error;
 mod fatbin;
 mod producer;
 mod ptx;
+#[cfg(feature = "host")]
+mod sections;
+#[cfg(feature = "host")]
+mod source;
+#[cfg(feature = "host")]
+pub mod survey;
+#[cfg(all(test, feature = "host"))]
+mod survey_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "host")]
+mod unpack;
 
 pub use contents::{Compression, Contents, Entry, EntryKind, KernelEntry};
 pub use error::ArtifactError;
+#[cfg(feature = "host")]
+pub use error::SurveyError;
+#[cfg(feature = "host")]
+pub use source::Source;
+#[cfg(feature = "host")]
+pub use survey::Survey;
 
 /// Reads an artifact of any form. A cubin that gets through is not cut short: the driver may be given it.
 pub fn read(bytes: &[u8]) -> Result<Contents, ArtifactError> {

@@ -52,6 +52,34 @@ pub(super) const RULES: &[Rule] = &[
         ],
     ),
     Rule::text(
+        &["exception specification is incompatible with that of previous function"],
+        [
+            "the toolkit's headers and the C library's declare the same functions differently",
+            "glibc 2.41 declares cospi, sinpi and their like noexcept, and headers of toolkits up to 12.9 do not",
+            "build in an image with an older C library, or with a newer toolkit",
+            "cuda-samples#378; nccl#1700",
+        ],
+    ),
+    Rule::text(
+        &["cannot open source file", "could not open source file", "cuda_fp16.h: no such file"],
+        [
+            "a header that the kernel includes is not found",
+            "NVRTC has no include folder of its own before 13.3, and from 12.2 on cuda_fp16.h includes headers of the \
+             runtime",
+            "give the toolkit's include folder with -I (CUDA_PATH for CuPy), all of its headers in it",
+            "cupy#8466",
+        ],
+    ),
+    Rule::text(
+        &["nvcc: command not found", "nvcc: not found", "no such file or directory: 'nvcc'"],
+        [
+            "there is no nvcc",
+            "the image is a base or runtime image, or NVIDIA's wheels of 11.8 to 12.9, which carry none",
+            "use a devel image, a toolkit folder, or wheels of 13.x",
+            "container-images repository; measured with the wheels",
+        ],
+    ),
+    Rule::text(
         &["cuda_runtime.h: no such file", "crt/host_config.h: no such file", "crt/host_config.h\": no such file"],
         [
             "nvcc does not find its headers",

@@ -47,7 +47,16 @@ pub(super) const RULES: &[Rule] = &[
         ],
     ),
     Rule::text(
-        &["unresolvable cdi devices", "cdi device injection failed: no cdi spec"],
+        &["no cdi specification directories specified"],
+        [
+            "the engine looks nowhere for CDI specifications",
+            "the daemon's cdi-spec-dirs is empty, which also switches CDI off",
+            "take cdi-spec-dirs out of the daemon's configuration and restart it",
+            MOBY,
+        ],
+    ),
+    Rule::text(
+        &["unresolvable cdi devices"],
         [
             "the engine knows no such CDI device",
             "there is no specification in /etc/cdi or /var/run/cdi, or it names other devices",
@@ -133,6 +142,37 @@ pub(super) const RULES: &[Rule] = &[
         ],
     ),
     Rule::text(
+        &[
+            "cannot set both count and deviceids",
+            "unexpected count in cdi device request",
+            "unexpected options in cdi device request",
+        ],
+        [
+            "the request for the GPU contradicts itself",
+            "a number of GPUs and their names, or options that CDI does not have, were asked for at once",
+            "ask for GPUs by number or by name, not by both",
+            MOBY,
+        ],
+    ),
+    Rule::text(
+        &["nvidia driver was not detected"],
+        [
+            "the image's entrypoint found no driver",
+            "libcuda.so.1 or /dev/nvidiactl is not in the container: no GPU was attached",
+            "attach a GPU (--gpus all, --runtime=nvidia, or CDI); ctk-matrix doctor says which way works here",
+            "container-images repository",
+        ],
+    ),
+    Rule::text(
+        &["couldn't communicate with the nvidia driver"],
+        [
+            "nvidia-smi reaches no driver",
+            "the kernel module is not loaded, or was not built for the running kernel",
+            "modprobe nvidia and read dmesg; reinstall the driver after a kernel update",
+            REPORTS,
+        ],
+    ),
+    Rule::text(
         &["couldn't find binary nvidia-container-cli"],
         [
             "the NVIDIA container tools are only half installed",
@@ -199,6 +239,25 @@ pub(super) const RULES: &[Rule] = &[
     Rule::text(
         &["no such image"],
         ["the image is not on this machine", "it was removed, or never pulled", "pull it with --source image", MOBY],
+    ),
+    Rule::text(
+        &["manifest unknown"],
+        [
+            "there is no image with this tag",
+            "it was never published or was removed: of each version only the newest patch level is kept, and base \
+             systems come and go",
+            "choose a tag that exists, or use wheels",
+            "container-images repository, support policy",
+        ],
+    ),
+    Rule::text(
+        &["pull access denied"],
+        [
+            "the registry does not give out this image",
+            "its name is misspelt, or it is private and nobody is logged in",
+            "check the name; docker login",
+            MOBY,
+        ],
     ),
     Rule::text(
         &["exec format error"],

@@ -1,18 +1,28 @@
 //! Says what a failure means, why it happens in containers, and what to do: [`explain`].
-//! The tables beside this file hold one entry for each known code or text, each with its source.
+//! The tables beside this file hold one entry for each known code or text, each with its source. [`meanings`] gives all
+//! that a code can mean, and [`Findings`] goes through a log.
 
 mod compilers;
 mod driver;
 mod engine;
+mod loader;
+mod log;
+mod named;
 mod nvrtc;
 mod provision;
 mod rule;
+#[cfg(test)]
+mod said;
+
+pub use log::{Finding, Findings};
+pub use named::{codes_in, query};
 
 use crate::model::outcome::{Code, Stage};
 use crate::model::record::Explanation;
 
 /// The tables. Within one, the first entry that applies wins; a table of texts that contain others' stands earlier.
-const TABLES: [&[rule::Rule]; 5] = [driver::RULES, nvrtc::RULES, engine::RULES, compilers::RULES, provision::RULES];
+const TABLES: [&[rule::Rule]; 6] =
+    [driver::RULES, nvrtc::RULES, engine::RULES, compilers::RULES, provision::RULES, loader::RULES];
 
 /// What a failure means; none if that is not known.
 ///
@@ -27,6 +37,27 @@ pub fn explain(stage: Option<Stage>, code: Option<&Code>, text: &str) -> Option<
     // Where the stage is not known, what is true of any stage is the better guess.
     let (anywhere, elsewhere): (Vec<_>, Vec<_>) = by_text.partition(|rule| stage.is_some() || rule.stages.is_empty());
     by_code.chain(anywhere).chain(elsewhere).next().map(rule::Rule::explanation)
+}
+
+/// One of the things that a code can mean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meaning {
+    /// It means this where one of these is in what was said; empty for what it means otherwise.
+    pub with: Vec<String>,
+    /// What it means.
+    pub explanation: Explanation,
+}
+
+/// Everything that a code can mean, the general last; empty if nothing is known of it.
+#[must_use]
+pub fn meanings(code: &Code) -> Vec<Meaning> {
+    let rules = TABLES.iter().copied().flatten().filter(|rule| rule.code == code.name);
+    rules
+        .map(|rule| Meaning {
+            with: rule.texts.iter().map(|text| (*text).to_owned()).collect(),
+            explanation: rule.explanation(),
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -49,6 +80,7 @@ mod tests {
             for said in [rule.what, rule.why, rule.remedy, rule.source] {
                 assert!(!said.is_empty() && said.trim() == said && !said.ends_with('.'), "{rule:?}");
             }
+            assert!(rule.texts.iter().all(|text| *text == text.to_lowercase()), "{rule:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What pip says when a toolkit cannot be put on the machine, and what the loader says when a library is missing.
+//! What pip says when a toolkit or a package cannot be put on the machine.
 
 use super::rule::Rule;
 use crate::model::outcome::Stage;
@@ -82,6 +82,15 @@ pub(super) const RULES: &[Rule] = &[
         ],
     ),
     Rule::text(
+        &["requires a different python", "require a different python version", "requires-python"],
+        [
+            "the package is not for this Python",
+            "every release names the Python versions that it works with, and pip passes over the others",
+            "use another Python, or pin a release that still takes this one",
+            PIP,
+        ],
+    ),
+    Rule::text(
         &["no matching distribution found", "could not find a version that satisfies"],
         [
             "the package index has no such wheel for this machine",
@@ -101,21 +110,40 @@ pub(super) const RULES: &[Rule] = &[
         ],
     ),
     Rule::text(
-        &["version `glibc_"],
+        &["resolutionimpossible", "conflicting dependencies"],
         [
-            "a program is built for a newer C library than the container has",
-            "a program takes the symbol versions of the machine on which it was built",
-            "use the released ctk-bench (glibc 2.17), or an image with a newer C library",
-            "ld.so",
+            "the pins contradict one another",
+            "two packages ask for versions of a third that exclude each other",
+            "loosen one of the pins that pip names",
+            PIP,
         ],
     ),
     Rule::text(
-        &["cannot open shared object file"],
+        &["is not a supported wheel on this platform"],
         [
-            "a library is missing",
-            "it is not in the container, or not where the loader looks",
-            "look for the name in the image, and check the toolkit's folder",
-            "ld.so",
+            "the wheel is for another platform",
+            "its tag names another processor, system, C library or Python",
+            "take the wheel for this machine, or update pip if it is too old for the tag",
+            PIP,
+        ],
+    ),
+    Rule::text(
+        &["failed building wheel", "failed to build installable wheels", "metadata-generation-failed"],
+        [
+            "a package could not be built from its source",
+            "there is no wheel for this Python and platform, and the build needs a compiler or headers that are not \
+             there",
+            "read the lines before it; use a Python that has a wheel, or install what the build asks for",
+            PIP,
+        ],
+    ),
+    Rule::text(
+        &["429 too many requests", "toomanyrequests"],
+        [
+            "the server refuses more downloads for now",
+            "its limit for this address or account is used up",
+            "wait, log in, or use a mirror or a proxy with a cache",
+            "HTTP 429",
         ],
     ),
 ];

@@ -10,7 +10,7 @@ pub(super) struct Rule {
     pub(super) stages: &'static [Stage],
     /// The name of the code; empty for a rule on text alone.
     pub(super) code: &'static str,
-    /// It applies where one of these is in the text, in whatever case; none means any text.
+    /// It applies where one of these is in the text, in whatever case; none means any text. Here they are in lower case.
     pub(super) texts: &'static [&'static str],
     pub(super) what: &'static str,
     pub(super) why: &'static str,
@@ -45,7 +45,7 @@ impl Rule {
     pub(super) fn applies(&self, stage: Option<Stage>, code: Option<&Code>, text: &str) -> bool {
         let stage = stage.is_none_or(|stage| self.stages.is_empty() || self.stages.contains(&stage));
         let code = self.code.is_empty() || code.is_some_and(|code| code.name == self.code);
-        let text = self.texts.is_empty() || self.texts.iter().any(|part| text.contains(&part.to_lowercase()));
+        let text = self.texts.is_empty() || self.texts.iter().any(|part| text.contains(part));
         stage && code && text
     }
 
