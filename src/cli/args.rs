@@ -80,6 +80,14 @@ pub(crate) enum SourceArgument {
     Wheels,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExpectArgument {
+    /// As far as they can get.
+    Success,
+    /// What the rules say beforehand.
+    Predicted,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
     #[command(flatten)]
@@ -94,6 +102,10 @@ pub(crate) struct RunArguments {
     /// cdi, devices).
     #[arg(long, default_value = "auto", value_name = "MODE")]
     pub(crate) gpu: String,
+    /// What cells without an `expect:` are to do. With `predicted`, what the rules say beforehand: a predicted failure
+    /// that does not happen is then not as expected.
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "success")]
+    pub(crate) expect: ExpectArgument,
     /// The GPU to use, by index or UUID [default: the first of `CUDA_VISIBLE_DEVICES`, else the first]
     #[arg(long, value_name = "INDEX|UUID")]
     pub(crate) device: Option<String>,

@@ -4,6 +4,7 @@ mod args;
 mod context;
 mod elf;
 pub mod exit;
+mod foresight;
 mod gc;
 mod host;
 mod plan;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arch::Arch;
 use super::axes::Axes;
+use super::fleet::FleetEntry;
 use super::kernel::Kernel;
 use super::outcome::{Outcome, Stage};
 use super::path::PathPattern;
@@ -32,6 +33,8 @@ pub struct Matrix {
     pub include: Vec<Include>,
     /// What is expected to happen instead of a pass.
     pub expect: Vec<Expect>,
+    /// Machines that are not here, of which the rules are asked.
+    pub fleet: Vec<FleetEntry>,
     /// How often to launch.
     pub measure: Measure,
     /// What a job may use.

@@ -6,6 +6,7 @@ pub mod axes;
 pub mod event;
 #[cfg(feature = "host")]
 pub mod expand;
+pub mod fleet;
 pub mod kernel;
 pub mod matrix;
 #[cfg(feature = "host")]

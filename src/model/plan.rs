@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arch::Arch;
 use super::axes::Axes;
+use super::fleet::FleetEntry;
 use super::kernel::Kernel;
 use super::matrix::{Expectation, Limits, Measure, Toolkit};
 
@@ -23,6 +24,8 @@ pub struct Plan {
     pub jobs: Vec<Job>,
     /// What was left out.
     pub excluded: Vec<Excluded>,
+    /// Machines that are not here, of which the rules are asked.
+    pub fleet: Vec<FleetEntry>,
     /// How often to launch.
     pub measure: Measure,
     /// What a job may use.

@@ -124,6 +124,7 @@ fn not_run(run: &Run, cell: &Cell) -> Record {
         timings: Timings::default(),
         bits: None,
         predicted: None,
+        fleet: Vec::new(),
         explanation: None,
         expectation: cell.expectation.clone(),
     }

@@ -73,6 +73,7 @@ pub(super) fn record(run: &str, toolkit: &str, outcome: Outcome) -> Record {
         timings: Timings::default(),
         bits: None,
         predicted: None,
+        fleet: Vec::new(),
         explanation: None,
         expectation: None,
     }

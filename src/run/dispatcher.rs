@@ -249,10 +249,11 @@ impl Dispatcher {
         for cell in &job.cells {
             let cell = &plan.cells[*cell];
             let taken = harvest.take(&cell.id, context.kernel, &report.end);
-            if let (Some(bytes), Some(artifact)) = (taken.artifact, &taken.result.artifact) {
-                reaction.events.push(RunEvent::Artifact { sha256: artifact.sha256.clone(), bytes });
+            let sha256 = taken.result.artifact.as_ref().map(|artifact| artifact.sha256.clone());
+            let record = self.recorder.record(cell, context, taken.result, taken.artifact.as_deref());
+            if let (Some(bytes), Some(sha256)) = (taken.artifact, sha256) {
+                reaction.events.push(RunEvent::Artifact { sha256, bytes });
             }
-            let record = self.recorder.record(cell, context, taken.result);
             reaction.events.push(RunEvent::CellFinished(Box::new(record)));
         }
         self.jobs[index] = JobState::Done;

@@ -164,6 +164,7 @@ fn assemble(
         cells,
         jobs,
         excluded,
+        fleet: matrix.fleet.clone(),
         measure: matrix.measure,
         limits: matrix.limits,
         native,

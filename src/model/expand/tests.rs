@@ -33,6 +33,7 @@ fn matrix() -> Matrix {
         exclude: Vec::new(),
         include: Vec::new(),
         expect: Vec::new(),
+        fleet: Vec::new(),
         measure: Measure::default(),
         limits: Limits::default(),
     }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::error::{Complaint, Findings, quoted};
 use super::node::Node;
 use super::raw::{OneOrMany, RawLimits, RawMatrix, RawMeasure};
-use super::{Input, Known, kernels, places, quantity, rules, shape, toolkits, walk};
+use super::{Input, Known, fleet, kernels, places, quantity, rules, shape, toolkits, walk};
 use crate::model::arch::Arch;
 use crate::model::matrix::{ArchChoice, Limits, Matrix, Measure};
 use crate::model::path::{Family, PathId, PathPattern};
@@ -61,6 +61,7 @@ impl Lower<'_> {
         let exclude = rules::exclude(self, raw.exclude, section("exclude"), &names);
         let include = rules::include(self, raw.include, section("include"), &names);
         let expect = rules::expect(self, raw.expect, section("expect"), &names);
+        let fleet = fleet::lower(self, raw.fleet, section("fleet"));
         Matrix {
             origin: self.input.origin.into(),
             toolkits,
@@ -70,6 +71,7 @@ impl Lower<'_> {
             exclude,
             include,
             expect,
+            fleet,
             measure: measure(&raw.measure),
             limits: limits(&raw.limits),
         }

@@ -7,6 +7,7 @@
 pub mod builtin;
 mod check;
 pub mod error;
+mod fleet;
 mod kernels;
 mod lower;
 mod node;

@@ -2,7 +2,7 @@
 //! the table. It says again what the types in `raw.rs` say, because `serde` stops at the first error; a test compares
 //! the two.
 
-use super::check;
+use super::{check, fleet};
 use super::error::Complaint;
 use super::{Known, error::Severity};
 
@@ -74,6 +74,7 @@ pub(super) const MATRIX: Shape = Shape::Map(&[
     optional("exclude", Shape::List(&Shape::Map(EXCLUDE))),
     optional("include", Shape::List(&Shape::Map(INCLUDE))),
     optional("expect", Shape::List(&Shape::Map(EXPECT))),
+    optional("fleet", Shape::List(&Shape::Map(FLEET))),
     optional("measure", Shape::Map(MEASURE)),
     optional("limits", Shape::Map(LIMITS)),
 ]);
@@ -121,6 +122,9 @@ const EXPECT: &[Field] = &[
     optional("code", Shape::WordOrNumber(check::code)),
     word("reason", check::some_text),
 ];
+
+const FLEET: &[Field] =
+    &[required("driver", Shape::Word(fleet::driver)), required("gpu", Shape::Word(fleet::gpu))];
 
 const MEASURE: &[Field] =
     &[optional("warmup", Shape::Number(check::warmup)), optional("timed", Shape::Number(check::timed))];

@@ -15,6 +15,7 @@ use crate::model::plan::{Cell, Job};
 use crate::model::record::{GpuMode, Record, Source, SourceKind};
 use crate::model::wire::{PathResult, encode};
 use crate::run::names::PathNames;
+use crate::run::recorder::Foresight;
 
 const NONCE: &str = "0123456789abcdef0123456789abcdef";
 
@@ -55,6 +56,7 @@ fn plan(toolkits: &[&str]) -> Arc<Plan> {
         cells,
         jobs,
         excluded: Vec::new(),
+        fleet: Vec::new(),
         measure: Measure::default(),
         limits: Limits::default(),
         native: Arch::WITHOUT_GPU,
@@ -63,7 +65,7 @@ fn plan(toolkits: &[&str]) -> Arc<Plan> {
 
 fn dispatcher(toolkits: &[&str], slots: usize) -> Dispatcher {
     let names = PathNames::default();
-    let recorder = Recorder { run: "r".into(), gpu: GpuMode::None, contended: false, names };
+    let recorder = Recorder { run: "r".into(), gpu: GpuMode::None, contended: false, names, rules: Foresight::default() };
     Dispatcher::new(plan(toolkits), recorder, slots)
 }
 
