@@ -6,6 +6,7 @@ use super::args::{ReportArguments, ReportFormat};
 use super::context;
 use super::exit::{Code, Failure};
 use crate::compat::judge::run_verdict;
+use crate::model::canary::Canary;
 use crate::model::plan::Cell;
 use crate::model::record::{Record, Report};
 use crate::report::error::ReportError;
@@ -46,7 +47,13 @@ fn verdicts(report: &Report) -> Vec<String> {
         axes: record.axes.clone(),
         expectation: record.expectation.clone(),
     });
-    run_verdict(&planned.collect::<Vec<_>>(), &records)
+    let mut verdicts = run_verdict(&planned.collect::<Vec<_>>(), &records);
+    for run in &report.runs {
+        let complaint = run.canary.as_ref().and_then(Canary::complaint);
+        let of = if report.runs.len() > 1 { format!("run {}: ", run.id) } else { String::new() };
+        verdicts.extend(complaint.map(|complaint| format!("{of}{complaint}")));
+    }
+    verdicts
 }
 
 /// The report for stdout, as wide as the terminal.

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OnceCell, mpsc, watch};
 
 use super::args::{EngineArgument, ExpectArgument, RunArguments, SourceArgument};
 use super::context;
@@ -108,6 +108,7 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         attach: "none".into(),
         host: host::host(),
         gpu: gpu.gpu().cloned(),
+        canary: None,
         matrix: names.translate_text(&plan.origin, &[]),
         notes,
     };
@@ -125,7 +126,8 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         bench_glibc: elf::glibc_floor(&bench),
     };
     let recorder = Recorder { run: id.clone(), gpu: gpu.mode(), contended, names, rules };
-    let worker = Worker { plan: Arc::clone(&plan), engine, host: processes, gpu, choice, run: id, env };
+    let worker =
+        Worker { plan: Arc::clone(&plan), engine, host: processes, gpu, choice, run: id, env, canary: OnceCell::new() };
     let mut watcher = Watcher::new(journal, &arguments, &mut run);
     watcher.announce(&provisioner, &plan).await;
     let runner = Runner { worker: Arc::new(worker), provisioner: Arc::new(provisioner), recorder, slots };
@@ -220,6 +222,7 @@ impl<'a> Watcher<'a> {
         if let Some(gpu) = &end.gpu {
             self.run.gpu = Some(gpu.clone());
         }
+        self.run.canary.clone_from(&end.canary);
         if !end.attach.is_empty() {
             self.run.attach = end.attach.iter().cloned().collect::<Vec<_>>().join("+");
         }

@@ -306,7 +306,8 @@ mod tests {
 
     #[test]
     fn what_is_no_condition_is_named() {
-        for text in ["cuda", "cuda>=", "cuda>=12.x", "gpu=1", "brand>tesla", "cuda>=12.6,", "cuda >=12", "driver>=1.2.3.4"]
+        for text in
+            ["cuda", "cuda>=", "cuda>=12.x", "gpu=1", "brand>tesla", "cuda>=12.6,", "cuda >=12", "driver>=1.2.3.4"]
         {
             assert!(Requirement::parse(text).is_err(), "{text}");
         }

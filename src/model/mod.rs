@@ -3,6 +3,7 @@
 
 pub mod arch;
 pub mod axes;
+pub mod canary;
 pub mod event;
 #[cfg(feature = "host")]
 pub mod expand;

@@ -59,6 +59,9 @@ pub struct Run {
     pub host: Host,
     /// The GPU, as the driver inside the container described it.
     pub gpu: Option<Gpu>,
+    /// The two cells outside the matrix that show whether a failure would be noticed; none without a GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<super::canary::Canary>,
     /// Where the matrix was read from: a path, or `built-in`.
     #[serde(default)]
     pub matrix: String,

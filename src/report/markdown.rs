@@ -60,6 +60,9 @@ fn page(summary: &Summary, logs: bool) -> String {
             .collect();
         table(&mut out, &header, &rows, &[]);
     }
+    if let Some(predictions) = &summary.predictions {
+        findings(&mut out, "Not as predicted", &predictions.findings, false);
+    }
     findings(&mut out, "Not as expected", &summary.unexpected, logs);
     for timing in &summary.timings {
         heading(&mut out, "Timings", &timing.title, timing.source.as_ref());

@@ -35,6 +35,9 @@ pub fn render(summary: &Summary, terminal: &Terminal) -> String {
     let mut page = Page { width: terminal.width.clamp(40, 400), lines: Vec::new() };
     headline(&mut page, summary);
     tables(&mut page, summary);
+    if let Some(predictions) = &summary.predictions {
+        findings(&mut page, "Not as predicted", &predictions.findings);
+    }
     findings(&mut page, "Not as expected", &summary.unexpected);
     findings(&mut page, "Failed as expected", &summary.expected_failures);
     groups(&mut page, "Skipped, as foreseen", Tone::Skipped, &summary.skips);

@@ -21,6 +21,7 @@ pub(super) fn run(id: &str, started: &str) -> Run {
         attach: "none".into(),
         host: Host { os: "linux".into(), arch: "x86_64".into(), glibc: None, kernel: String::new(), cpus: 0 },
         gpu: None,
+        canary: None,
         matrix: "built-in".into(),
         notes: Vec::new(),
     }

@@ -1,5 +1,6 @@
 //! Carries a plan out. [`runner`] does the waiting, [`dispatcher`] decides; nothing here prints.
 
+mod canary;
 pub mod dispatcher;
 pub mod gpu;
 pub mod gpu_lock;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OnceCell, mpsc, watch};
 
 use super::dispatcher::{Input, JobReport};
 use super::gpu::{GpuSetup, Search};
@@ -13,6 +13,7 @@ use super::nonce;
 use crate::engine::Engine;
 use crate::engine::attach::{Attach, GpuChoice};
 use crate::engine::job::{BenchTask, EngineError, JobEvent, JobSpec};
+use crate::model::canary::Canary;
 use crate::model::place::Provisioned;
 use crate::model::plan::Plan;
 use crate::model::wire::{GpuWish, Request, Task, ToolkitFiles, WIRE};
@@ -40,6 +41,8 @@ pub struct Worker {
     pub run: String,
     /// Environment that every job gets.
     pub env: BTreeMap<String, String>,
+    /// How the canary ended, once a job came as far as a GPU.
+    pub canary: OnceCell<Canary>,
 }
 
 impl Worker {
@@ -66,6 +69,10 @@ impl Worker {
             Ok(attach) => attach,
             Err(error) => return JobReport { nonce, end: Err(error), attach: None, attempts },
         };
+        if attach != Attach::None {
+            // Jobs that start side by side wait for it.
+            self.canary.get_or_init(|| self.let_canary_out(provisioned, &attach, cancel)).await;
+        }
         let name = match (&attach, &self.engine) {
             (Attach::None, _) => None,
             // A child process sees the GPU as the host does.

@@ -45,7 +45,10 @@ fn not_built(facts: &ToolkitFacts, arch: Arch) -> Option<&'static str> {
         return None;
     }
     let generic = Arch { mark: None, ..arch };
-    if arch.mark == Some(Mark::Family) && facts.knows(generic) && arch.major < 10 && facts.version >= Version::new(12, 9)
+    if arch.mark == Some(Mark::Family)
+        && facts.knows(generic)
+        && arch.major < 10
+        && facts.version >= Version::new(12, 9)
     {
         return Some("family-arch");
     }

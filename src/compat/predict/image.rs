@@ -56,12 +56,7 @@ impl Variant {
 /// Whether the machine is what an image requires.
 #[must_use]
 pub fn requires(requirement: &Requirement, machine: &Machine, gpu: &str) -> Answer {
-    requirement.answer(&Host {
-        cuda: machine.cuda,
-        driver: machine.driver,
-        cc: Some(machine.cc),
-        brand: brand(gpu),
-    })
+    requirement.answer(&Host { cuda: machine.cuda, driver: machine.driver, cc: Some(machine.cc), brand: brand(gpu) })
 }
 
 /// An image under a tag, at one time.
@@ -88,8 +83,7 @@ pub fn moved(locked: &Tagged, now: &Tagged) -> Option<Moved> {
     if now.digest.is_none() {
         return Some(Moved { rule: "image-deleted", requirement: false });
     }
-    (locked.digest != now.digest)
-        .then(|| Moved { rule: "image-moved", requirement: locked.requires != now.requires })
+    (locked.digest != now.digest).then(|| Moved { rule: "image-moved", requirement: locked.requires != now.requires })
 }
 
 /// The rule by which an image is not what it is labelled, where the library that is loaded is of another major version.
@@ -119,10 +113,8 @@ mod tests {
 
     #[test]
     fn a_tag_that_is_gone_is_told_from_one_that_moved() {
-        let tagged = |digest: Option<&str>, requires: &str| Tagged {
-            digest: digest.map(Into::into),
-            requires: requires.into(),
-        };
+        let tagged =
+            |digest: Option<&str>, requires: &str| Tagged { digest: digest.map(Into::into), requires: requires.into() };
         let locked = tagged(Some("sha256:1"), "cuda>=11.8");
         assert_eq!(moved(&locked, &locked), None);
         let moved = |now: &Tagged| super::moved(&locked, now).map(|moved| (moved.rule, moved.requirement));

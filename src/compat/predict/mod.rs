@@ -48,7 +48,9 @@ pub fn planned_absent(toolkit: &Toolkit) -> Vec<Absent> {
             Some(facts) if !facts.wheels_carry_nvcc() => vec![(Family::Nvcc, "wheels-carry")],
             Some(_) | None => Vec::new(),
         },
-        ToolkitSource::Image(reference) => image::Variant::of_reference(reference).map_or_else(Vec::new, |variant| variant.absent()),
+        ToolkitSource::Image(reference) => {
+            image::Variant::of_reference(reference).map_or_else(Vec::new, |variant| variant.absent())
+        }
         ToolkitSource::Dir(_) => Vec::new(),
     }
 }

@@ -183,12 +183,15 @@ pub fn packages(resolved: &[(&str, &str)]) -> Vec<&'static str> {
     let mut rules = Vec::new();
     let broken = MISSING_CAPS.iter().any(|cap| {
         let (package, other) = (version(cap.package.0), version(cap.breaks.0));
-        package.zip(other).is_some_and(|(package, other)| package <= cap.package.1 && (other.0, other.1) >= cap.breaks.1)
+        package
+            .zip(other)
+            .is_some_and(|(package, other)| package <= cap.package.1 && (other.0, other.1) >= cap.breaks.1)
     });
     if broken {
         rules.push("pin-cap");
     }
-    let majors: std::collections::BTreeSet<u32> = resolved.iter().filter_map(|(name, version)| major(name, version)).collect();
+    let majors: std::collections::BTreeSet<u32> =
+        resolved.iter().filter_map(|(name, version)| major(name, version)).collect();
     if majors.len() > 1 {
         rules.push("cuda-majors-mixed");
     }
@@ -201,7 +204,10 @@ fn major(name: &str, version: &str) -> Option<u32> {
     match name {
         "cuda-bindings" | "cuda-python" | "nvidia-cuda-nvrtc" | "nvidia-cuda-runtime" | "nvidia-cuda-nvcc" => first(),
         _ => {
-            let digits = name.rsplit_once("-cu").map(|(_, rest)| rest).or_else(|| name.rsplit_once("-cuda").map(|(_, rest)| rest))?;
+            let digits = name
+                .rsplit_once("-cu")
+                .map(|(_, rest)| rest)
+                .or_else(|| name.rsplit_once("-cuda").map(|(_, rest)| rest))?;
             let digits = digits.trim_end_matches('x');
             (digits.len() == 2).then(|| digits.parse().ok()).flatten()
         }

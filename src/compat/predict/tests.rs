@@ -93,7 +93,10 @@ fn marks_tie_code_to_a_chip_or_a_family() {
 fn machine_code_of_the_next_major_and_zstd_are_beyond_old_drivers() {
     let old = machine("535.104.05", "T4");
     assert_eq!(load(Form::Cubin, &[cubin("12.9", "7.5")], &old).rule, "minor-version");
-    assert_eq!(load(Form::Cubin, &[cubin("13.0", "7.5")], &old), Load { error: None, loads: false, rule: "cuda-major" });
+    assert_eq!(
+        load(Form::Cubin, &[cubin("13.0", "7.5")], &old),
+        Load { error: None, loads: false, rule: "cuda-major" }
+    );
     // The machine code is out of reach, and the PTX beside it too new.
     let both = [cubin("13.0", "7.5"), ptx("9.0", "7.5")];
     assert_eq!(load(Form::Fatbin, &both, &old), Load { error: Some(222), loads: false, rule: "ptx-isa" });
@@ -201,7 +204,9 @@ fn an_artifact_that_was_built_is_judged_for_the_fleet() {
     let fleet = fleet.map(|(driver, gpu)| FleetEntry { driver: driver.into(), gpu: gpu.into() });
     let said = |bytes: &[u8]| {
         let said = fleet_of_artifact(bytes, true, &fleet);
-        said.into_iter().map(|one| format!("{} {} {}", one.gpu, one.predicted.outcome, one.predicted.rule)).collect::<Vec<_>>()
+        said.into_iter()
+            .map(|one| format!("{} {} {}", one.gpu, one.predicted.outcome, one.predicted.rule))
+            .collect::<Vec<_>>()
     };
     let cubin = include_bytes!("../../../tests/artifacts/vector_add-13.0-sm_90a.cubin");
     assert_eq!(said(cubin), ["T4 fail cubin-arch", "9.0 pass backward"]);
@@ -212,9 +217,9 @@ fn an_artifact_that_was_built_is_judged_for_the_fleet() {
 #[test]
 fn every_rule_that_decides_is_in_the_table() {
     let predictor = Predictor::new(&[kernel()]);
-    let fleets = ["450", "535", "550", "580", "590", "620"].iter().flat_map(|driver| {
-        ["K80", "V100", "T4", "L4", "H200", "B300", "RTX 5090"].map(|gpu| machine(driver, gpu))
-    });
+    let fleets = ["450", "535", "550", "580", "590", "620"]
+        .iter()
+        .flat_map(|driver| ["K80", "V100", "T4", "L4", "H200", "B300", "RTX 5090"].map(|gpu| machine(driver, gpu)));
     for machine in fleets {
         for toolkit in crate::compat::catalogue::toolkits() {
             for path in crate::model::path::PathId::ALL {

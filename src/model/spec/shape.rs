@@ -2,9 +2,9 @@
 //! the table. It says again what the types in `raw.rs` say, because `serde` stops at the first error; a test compares
 //! the two.
 
-use super::{check, fleet};
 use super::error::Complaint;
 use super::{Known, error::Severity};
+use super::{check, fleet};
 
 /// A check of one word.
 pub(super) type WordCheck = fn(&str, &Known<'_>) -> Result<(), Complaint>;
@@ -123,8 +123,7 @@ const EXPECT: &[Field] = &[
     word("reason", check::some_text),
 ];
 
-const FLEET: &[Field] =
-    &[required("driver", Shape::Word(fleet::driver)), required("gpu", Shape::Word(fleet::gpu))];
+const FLEET: &[Field] = &[required("driver", Shape::Word(fleet::driver)), required("gpu", Shape::Word(fleet::gpu))];
 
 const MEASURE: &[Field] =
     &[optional("warmup", Shape::Number(check::warmup)), optional("timed", Shape::Number(check::timed))];

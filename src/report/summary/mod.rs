@@ -10,6 +10,7 @@ mod grid;
 mod headline;
 mod mark;
 mod places;
+mod predictions;
 mod suites;
 mod tables;
 
@@ -18,6 +19,7 @@ pub use findings::{Finding, Group};
 pub use grid::Grid;
 pub use headline::Headline;
 pub use mark::{Mark, Tone};
+pub use predictions::Predictions;
 pub use suites::{Case, Status, Suite, Trouble};
 pub use tables::{ARTIFACT_COLUMNS, ArtifactTable, TIMING_COLUMNS, TimingTable};
 
@@ -38,6 +40,8 @@ pub struct Summary {
     pub artifacts: Vec<ArtifactTable>,
     /// What each column means, one sentence each.
     pub legend: Vec<String>,
+    /// What the rules said beforehand, against what happened; none where they said nothing.
+    pub predictions: Option<Predictions>,
     /// Cells that did not end as expected, grouped where they say the same thing.
     pub unexpected: Vec<Finding>,
     /// Cells that failed as `expect:` said.
@@ -66,8 +70,13 @@ impl Summary {
         let places = Places::new(report);
         let (timings, artifacts) = tables::tables(report, &places);
         let verdict = Verdict::new(report, verdicts);
+        let predictions = Predictions::new(report, &places);
+        let mut headline = Headline::new(report);
+        headline.alarms.extend(predictions.as_ref().and_then(Predictions::alarm));
+        let mut closing = closing::bit_identity(report);
+        closing.extend(predictions.as_ref().map(Predictions::line));
         Self {
-            headline: Headline::new(report),
+            headline,
             grids: grid::grids(report, &places),
             legend: closing::legend(report, !timings.is_empty(), !artifacts.is_empty()),
             timings,
@@ -80,7 +89,8 @@ impl Summary {
             counts: closing::counts(report),
             suites: suites::suites(report, &places, &verdict),
             verdict,
-            closing: closing::bit_identity(report),
+            closing,
+            predictions,
         }
     }
 }

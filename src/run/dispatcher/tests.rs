@@ -65,7 +65,8 @@ fn plan(toolkits: &[&str]) -> Arc<Plan> {
 
 fn dispatcher(toolkits: &[&str], slots: usize) -> Dispatcher {
     let names = PathNames::default();
-    let recorder = Recorder { run: "r".into(), gpu: GpuMode::None, contended: false, names, rules: Foresight::default() };
+    let recorder =
+        Recorder { run: "r".into(), gpu: GpuMode::None, contended: false, names, rules: Foresight::default() };
     Dispatcher::new(plan(toolkits), recorder, slots)
 }
 
