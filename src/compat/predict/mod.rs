@@ -11,6 +11,7 @@ pub mod load;
 pub mod machine;
 mod rules;
 pub mod surroundings;
+mod table;
 #[cfg(test)]
 mod tests;
 

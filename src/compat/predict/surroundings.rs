@@ -204,10 +204,8 @@ fn major(name: &str, version: &str) -> Option<u32> {
     match name {
         "cuda-bindings" | "cuda-python" | "nvidia-cuda-nvrtc" | "nvidia-cuda-runtime" | "nvidia-cuda-nvcc" => first(),
         _ => {
-            let digits = name
-                .rsplit_once("-cu")
-                .map(|(_, rest)| rest)
-                .or_else(|| name.rsplit_once("-cuda").map(|(_, rest)| rest))?;
+            let after = |mark| name.rsplit_once(mark).map(|(_, rest)| rest);
+            let digits = after("-cuda").or_else(|| after("-cu"))?;
             let digits = digits.trim_end_matches('x');
             (digits.len() == 2).then(|| digits.parse().ok()).flatten()
         }
