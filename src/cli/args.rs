@@ -169,6 +169,8 @@ pub(crate) struct ReportArguments {
 pub(crate) enum ToolkitArguments {
     /// List the toolkits that are known, and which are in the cache.
     List,
+    /// Print the tables behind predictions, as docs/compatibility.md has them.
+    Table,
     /// Put toolkits into the cache.
     Fetch {
         /// Versions or ranges: 12.6, 12.x, '>=12.4 <13', newest

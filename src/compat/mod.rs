@@ -6,6 +6,7 @@ pub mod catalogue;
 pub mod codes;
 pub mod explain;
 pub mod judge;
+pub mod page;
 pub mod predict;
 pub mod require;
 mod whole;

@@ -21,10 +21,10 @@ pub enum Compat {
 }
 
 /// The columns of NVIDIA's table. Branches that are not in it are at their end of life, or short-lived.
-const BRANCHES: [u32; 7] = [535, 570, 580, 590, 595, 610, 615];
+pub(crate) const BRANCHES: [u32; 7] = [535, 570, 580, 590, 595, 610, 615];
 
 /// NVIDIA's table: `C` works, `N` is not needed, `X` is not supported. Forward compatibility guide, as of CUDA 13.4.
-const TABLE: [((u16, u16), &[u8; 7]); 12] = [
+pub(crate) const TABLE: [((u16, u16), &[u8; 7]); 12] = [
     ((13, 4), b"CCCCCCN"),
     ((13, 3), b"CCCCCNX"),
     ((13, 2), b"CCCCNXX"),
