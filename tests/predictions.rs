@@ -143,6 +143,56 @@ fn a_run_without_a_gpu_builds_for_the_fleet_and_says_what_would_load_there() {
 }
 
 #[test]
+fn a_report_is_asked_of_a_fleet_by_the_artifacts_that_were_built() {
+    let scene = Scene::new().matrix("version: 1\ntoolkits: [\"12.6\"]\npaths: [driver-ptx, nvrtc]\n").file(
+        "fleet.yaml",
+        "version: 1\ntoolkits: [\"12.6\"]\nfleet: [{driver: 535.104.05, gpu: T4}, {driver: 580.159.04, gpu: \"9.0\"}]\n",
+    );
+    scene.run(&["--engine", "process", "--quiet", "--gpu", "none"]).assert_code(0);
+    let shown = scene.ctk_matrix(&["report", "out", "--fleet", "fleet.yaml"]).assert_code(0).stdout;
+    for (title, row) in [
+        ("── Predicted: T4 with driver 535.104.05: kernel vector_add, arch 7.5", "12.6 ✓ pass ◇ fail 222 ✓ pass"),
+        ("── Predicted: 9.0 with driver 580.159.04: kernel vector_add, arch 7.5", "12.6 ✓ pass ✓ pass ◇ fail 209"),
+    ] {
+        let at = shown.lines().position(|line| line == title).unwrap_or_else(|| panic!("{title} is not in\n{shown}"));
+        let found = shown.lines().nth(at + 3).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(found, row);
+    }
+}
+
+/// NVRTC 11.7, which is older than the catalogue: as much unknown to it as one that is newer than the catalogue.
+#[test]
+fn a_toolkit_that_is_not_in_the_catalogue_is_measured_and_marked_so() {
+    let folder = support::cache().join("unlisted");
+    if !folder.join("nvidia").exists() {
+        let pip = ["-m", "pip", "install", "-q", "--no-deps", "--target"];
+        let mut command = std::process::Command::new("python3");
+        command.args(pip).arg(&folder).arg("nvidia-cuda-nvrtc-cu11==11.7.99");
+        assert!(command.status().unwrap().success());
+    }
+    let dir = folder.join("nvidia/cuda_nvrtc");
+    let matrix = format!(
+        "version: 1\ntoolkits: [{{version: \"11.7\", dir: \"{}\"}}]\npaths: [nvrtc]\narch: [\"7.5\", \"8.9\"]\n\
+         expect: [{{toolkit: \"11.7\", arch: \"8.9\", outcome: fail, stage: build, reason: it is older than Ada}}]\n",
+        dir.display()
+    );
+    let ran = Scene::new().matrix(&matrix).run(&["--engine", "process", "--quiet", "--gpu", "none"]).assert_code(0);
+    assert_eq!(
+        predictions(&ran),
+        [
+            "nvrtc-ptx 11.7: built; predicted built by no-gpu",
+            "nvrtc-cubin 11.7: built; predicted built by no-gpu",
+            "nvrtc-ptx 11.7: expected-fail; predicted fail build 5 by toolkit-arch",
+            "nvrtc-cubin 11.7: expected-fail; predicted fail build 5 by toolkit-arch",
+        ]
+    );
+    let notes = ran.report()["runs"][0]["notes"].to_string();
+    let measured = "11.7: CUDA 11.7 is not in the catalogue; measured here: PTX ISA 7.7, libnvrtc.so.11.2, sm_35 sm_37 \
+                    sm_50 sm_52 sm_53 sm_60 sm_61 sm_62 sm_70 sm_72 sm_75 sm_80 sm_86 sm_87";
+    assert!(notes.contains(measured), "{notes}");
+}
+
+#[test]
 fn the_plan_says_what_would_load_on_machines_that_are_not_here() {
     let matrix = "version: 1\ntoolkits: [\"12.x\", \"13.x\"]\npaths: [driver, nvrtc, nvcc]\n\
                   fleet: [{driver: \"535.104.05\", gpu: T4}]\n";

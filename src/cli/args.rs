@@ -160,6 +160,10 @@ pub(crate) struct ReportArguments {
     /// Folders of runs. Several are merged.
     #[arg(required = true, value_name = "DIR")]
     pub(crate) dirs: Vec<PathBuf>,
+    /// Say also what would load on the machines that this file lists under `fleet:`, by the artifacts of the run. The
+    /// file is a matrix file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) fleet: Option<PathBuf>,
     /// How to write it.
     #[arg(long, value_enum, default_value = "terminal")]
     pub(crate) format: ReportFormat,

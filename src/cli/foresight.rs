@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::compat::predict::machine::Machine;
-use crate::compat::predict::{Predictor, find, planned_absent};
+use crate::compat::predict::{Predictor, ToolkitSide, find, planned_absent};
 use crate::model::arch::Arch;
 use crate::model::expand::to_json;
 use crate::model::fleet::FleetEntry;
@@ -32,10 +32,12 @@ impl Foreseen {
             }
         }
         let absent: Vec<_> = plan.toolkits.iter().map(planned_absent).collect();
+        let side = |at: usize| {
+            let (version, absent) = (plan.toolkits[at].version, absent[at].as_slice());
+            ToolkitSide { version, absent, measured: None }
+        };
         let cells = || plan.cells.iter().zip(&toolkits);
-        let here = cells()
-            .map(|(cell, at)| predictor.cell(&cell.axes, plan.toolkits[*at].version, &absent[*at], machine))
-            .collect();
+        let here = cells().map(|(cell, at)| predictor.cell(&cell.axes, &side(*at), machine)).collect();
         let fleet =
             cells().map(|(cell, at)| predictor.fleet(&cell.axes, plan.toolkits[*at].version, &plan.fleet)).collect();
         Self { here, fleet }

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::{OnceCell, mpsc, watch};
+use tokio::sync::{Mutex, OnceCell, mpsc, watch};
 
 use super::args::{EngineArgument, ExpectArgument, RunArguments, SourceArgument};
 use super::context;
@@ -126,8 +126,17 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         bench_glibc: elf::glibc_floor(&bench),
     };
     let recorder = Recorder { run: id.clone(), gpu: gpu.mode(), contended, names, rules };
-    let worker =
-        Worker { plan: Arc::clone(&plan), engine, host: processes, gpu, choice, run: id, env, canary: OnceCell::new() };
+    let worker = Worker {
+        plan: Arc::clone(&plan),
+        engine,
+        host: processes,
+        gpu,
+        choice,
+        run: id,
+        env,
+        canary: OnceCell::new(),
+        measured: Mutex::default(),
+    };
     let mut watcher = Watcher::new(journal, &arguments, &mut run);
     watcher.announce(&provisioner, &plan).await;
     let runner = Runner { worker: Arc::new(worker), provisioner: Arc::new(provisioner), recorder, slots };

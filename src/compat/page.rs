@@ -66,7 +66,13 @@ fn toolkits(out: &mut String) {
         ]
     };
     let header = [
-        "toolkit", "PTX ISA", "NVRTC", "newest gcc / clang", "driver with full support", "oldest driver", "newest image",
+        "toolkit",
+        "PTX ISA",
+        "NVRTC",
+        "newest gcc / clang",
+        "driver with full support",
+        "oldest driver",
+        "newest image",
         "nvcc in the wheels",
     ];
     let text = "The oldest driver is that of minor-version compatibility, which covers machine code and not PTX.";
@@ -74,7 +80,8 @@ fn toolkits(out: &mut String) {
 }
 
 fn architectures(out: &mut String) {
-    let mut all: Vec<Arch> = catalogue::toolkits().iter().flat_map(|facts| facts.targets.value.all().to_vec()).collect();
+    let mut all: Vec<Arch> =
+        catalogue::toolkits().iter().flat_map(|facts| facts.targets.value.all().to_vec()).collect();
     all.sort_unstable_by_key(|arch| (arch.number(), arch.mark));
     all.dedup();
     let row = |arch: &Arch| {

@@ -47,8 +47,9 @@ fn page(summary: &Summary, logs: bool) -> String {
         let _ = writeln!(out, "> **{}**\n", prose(alarm, TEXT));
     }
     verdict(&mut out, summary);
-    for grid in &summary.grids {
-        let _ = writeln!(out, "\n## Compatibility: {}\n", prose(&grid.title, TEXT));
+    let grids = summary.grids.iter().map(|grid| ("Compatibility", grid));
+    for (what, grid) in grids.chain(summary.fleet.iter().map(|grid| ("Predicted", grid))) {
+        let _ = writeln!(out, "\n## {what}: {}\n", prose(&grid.title, TEXT));
         let header: Vec<String> = ["toolkit".into()].into_iter().chain(grid.columns.iter().cloned()).collect();
         let rows: Vec<Vec<String>> = grid
             .rows

@@ -1,24 +1,17 @@
 //! Carries out the canary of a run on a GPU: the two cells of [`Canary`], by the same engine, program and frames as
 //! every other cell, before the first job.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use tokio::sync::{mpsc, watch};
 
 use super::harvest::Harvest;
 use super::nonce;
 use super::worker::Worker;
 use crate::engine::attach::Attach;
-use crate::engine::job::{BenchTask, JobSpec};
 use crate::model::arch::Arch;
 use crate::model::canary::{Canary, CanaryEnd};
 use crate::model::path::PathId;
 use crate::model::place::Provisioned;
-use crate::model::wire::{Request, Task, ToolkitFiles, WIRE};
-
-/// Opening the driver takes a second or two, and refusing an artifact nothing.
-const DEADLINE: Duration = Duration::from_secs(60);
+use crate::model::wire::Task;
 
 impl Worker {
     /// Lets the canary out where the first job will run.
@@ -32,31 +25,7 @@ impl Worker {
         let kernel = Canary::kernel();
         let task = |path: PathId| Task { cell: format!("canary {path}"), path, arch: Arch::WITHOUT_GPU };
         let tasks = vec![task(Canary::MUST_FAIL), task(Canary::MUST_NOT_APPLY)];
-        let request = Request {
-            wire: WIRE,
-            nonce: nonce.clone(),
-            gpu: self.gpu.wish(),
-            toolkit: ToolkitFiles {
-                version: provisioned.toolkit.version,
-                roots: provisioned.roots.clone(),
-                hashes: provisioned.hashes.clone(),
-            },
-            kernel: kernel.clone(),
-            tasks: tasks.clone(),
-            measure: self.plan.measure,
-            path_timeout_ms: self.plan.limits.timeout_ms,
-            work: PathBuf::new(),
-        };
-        let spec = JobSpec {
-            run: self.run.clone(),
-            job: "canary".into(),
-            place: provisioned.place.clone(),
-            task: BenchTask::Run { request: Box::new(request), toolkit_dir: provisioned.dir.clone() },
-            attach: attach.clone(),
-            limits: self.plan.limits,
-            deadline: DEADLINE,
-            env: self.env.clone(),
-        };
+        let spec = self.aside("canary", provisioned, &nonce, kernel.clone(), tasks.clone(), attach.clone());
         let (events, _unread) = mpsc::unbounded_channel();
         let end = self.engine.run(&spec, events, cancel.clone()).await;
         let stdout = end.as_ref().map_or(&[][..], |end| &end.stdout);

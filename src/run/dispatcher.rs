@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::harvest::Harvest;
 use super::recorder::{JobContext, Recorder, mapped};
+use crate::compat::predict::Measured;
 use crate::engine::job::{EngineError, JobEnd};
 use crate::model::event::{ProvisionStep, RunEvent};
 use crate::model::place::Provisioned;
@@ -69,6 +70,8 @@ pub struct JobReport {
     pub end: Result<JobEnd, EngineError>,
     /// How the GPU reached it; none without a GPU.
     pub attach: Option<String>,
+    /// What was measured of the toolkit, where the catalogue does not know it.
+    pub measured: Option<Measured>,
     /// How often it was started.
     pub attempts: u32,
 }
@@ -243,6 +246,7 @@ impl Dispatcher {
             kernel: &plan.kernels[job.kernel],
             provisioned: provisioned.as_deref(),
             mapped: mapped(&report.end),
+            measured: report.measured.as_ref(),
             attach: report.attach.as_deref(),
             attempts: report.attempts,
         };
@@ -309,7 +313,7 @@ impl Dispatcher {
 
     fn context<'a>(plan: &'a Plan, job: usize) -> JobContext<'a> {
         let kernel = &plan.kernels[plan.jobs[job].kernel];
-        JobContext { kernel, provisioned: None, mapped: &[], attach: None, attempts: 0 }
+        JobContext { kernel, provisioned: None, mapped: &[], measured: None, attach: None, attempts: 0 }
     }
 
     fn fail_job(&mut self, index: usize, failure: &Failure, reaction: &mut Reaction) {

@@ -5,6 +5,7 @@ pub mod dispatcher;
 pub mod gpu;
 pub mod gpu_lock;
 pub mod harvest;
+mod measure;
 pub mod names;
 pub mod nonce;
 pub mod provision;

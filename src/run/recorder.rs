@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::compat::explain::explain;
 use crate::compat::judge::{JudgeInput, judge};
 use crate::compat::predict::machine::Machine;
-use crate::compat::predict::{Absent, Predictor, agrees, fleet_of_artifact};
+use crate::compat::predict::{Absent, Measured, Predictor, ToolkitSide, agrees, fleet_of_artifact};
 use crate::engine::job::{EngineError, JobEnd};
 use crate::model::fleet::FleetEntry;
 use crate::model::kernel::Kernel;
@@ -54,6 +54,8 @@ pub struct JobContext<'a> {
     pub provisioned: Option<&'a Provisioned>,
     /// Folders as the job saw them, and as they are on the host.
     pub mapped: &'a [(PathBuf, PathBuf)],
+    /// What was measured of the toolkit, where the catalogue does not know it.
+    pub measured: Option<&'a Measured>,
     /// How the GPU reached it.
     pub attach: Option<&'a str>,
     /// How often it was started.
@@ -134,7 +136,9 @@ impl Recorder {
         let provisioned = job.provisioned?;
         let version = provisioned.toolkit.version;
         let Foresight { predictor, machine, .. } = &self.rules;
-        let predicted = predictor.cell(&cell.axes, version, &absent(provisioned), machine.as_ref());
+        let absent = absent(provisioned);
+        let toolkit = ToolkitSide { version, absent: &absent, measured: job.measured };
+        let predicted = predictor.cell(&cell.axes, &toolkit, machine.as_ref());
         let agrees = agrees(&predicted, result.outcome, result.stage, result.code.as_ref());
         Some(Predicted { agrees, ..predicted })
     }

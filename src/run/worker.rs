@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OnceCell, mpsc, watch};
+use tokio::sync::{Mutex, OnceCell, mpsc, watch};
 
 use super::dispatcher::{Input, JobReport};
 use super::gpu::{GpuSetup, Search};
 use super::nonce;
+use crate::compat::predict::Measured;
 use crate::engine::Engine;
 use crate::engine::attach::{Attach, GpuChoice};
 use crate::engine::job::{BenchTask, EngineError, JobEvent, JobSpec};
@@ -43,6 +44,8 @@ pub struct Worker {
     pub env: BTreeMap<String, String>,
     /// How the canary ended, once a job came as far as a GPU.
     pub canary: OnceCell<Canary>,
+    /// What was measured of toolkits that the catalogue does not know, by name.
+    pub measured: Mutex<BTreeMap<String, Option<Measured>>>,
 }
 
 impl Worker {
@@ -67,12 +70,13 @@ impl Worker {
         };
         let attach = match self.gpu.attach(&search, provisioned).await {
             Ok(attach) => attach,
-            Err(error) => return JobReport { nonce, end: Err(error), attach: None, attempts },
+            Err(error) => return JobReport { nonce, end: Err(error), attach: None, measured: None, attempts },
         };
         if attach != Attach::None {
             // Jobs that start side by side wait for it.
             self.canary.get_or_init(|| self.let_canary_out(provisioned, &attach, cancel)).await;
         }
+        let measured = self.measured(provisioned, tell, cancel).await;
         let name = match (&attach, &self.engine) {
             (Attach::None, _) => None,
             // A child process sees the GPU as the host does.
@@ -88,7 +92,7 @@ impl Worker {
                 let _ = tell.send(Input::Note(format!("{}: the engine was lost; trying once more", spec.job)));
                 continue;
             }
-            return JobReport { nonce, end, attach: name, attempts };
+            return JobReport { nonce, end, attach: name, measured, attempts };
         }
     }
 

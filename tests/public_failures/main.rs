@@ -10,7 +10,7 @@ mod packages;
 use ctk_matrix::compat::explain::explain;
 use ctk_matrix::compat::predict::load::{Load, Piece, PieceKind, load};
 use ctk_matrix::compat::predict::machine::Machine;
-use ctk_matrix::compat::predict::{Predictor, find};
+use ctk_matrix::compat::predict::{Predictor, ToolkitSide, find};
 use ctk_matrix::model::axes::Axes;
 use ctk_matrix::model::fleet::FleetEntry;
 use ctk_matrix::model::outcome::{Code, Stage};
@@ -50,7 +50,7 @@ fn loads(form: Form, pieces: &[Piece], machine: &Machine) -> bool {
 fn cell(toolkit: &str, path: &str, arch: &str, machine: Option<&Machine>) -> Predicted {
     let (path, arch) = (path.parse().unwrap(), arch.parse().unwrap());
     let axes = Axes { toolkit: toolkit.into(), path, kernel: "k".into(), arch, stack: None };
-    Predictor::default().cell(&axes, version(toolkit), &[], machine)
+    Predictor::default().cell(&axes, &ToolkitSide::whole(version(toolkit)), machine)
 }
 
 /// The rule is in the table, and its remedy says this.

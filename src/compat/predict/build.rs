@@ -2,7 +2,7 @@
 //! the rules about host compilers and C libraries.
 
 use super::load::{Piece, PieceKind};
-use super::predicted;
+use super::{ToolkitSide, predicted};
 use crate::compat::catalogue::{self, ToolkitFacts};
 use crate::compat::codes;
 use crate::model::arch::{Arch, Mark};
@@ -11,11 +11,25 @@ use crate::model::path::{Family, Form, PathId};
 use crate::model::record::Predicted;
 use crate::model::version::Version;
 
-/// What the toolkit makes by this path, or the failure to build. A toolkit that is not in the catalogue builds for
-/// everything, as far as anyone knows.
-pub(super) fn build(path: PathId, arch: Arch, version: Version) -> Result<Vec<Piece>, Predicted> {
+/// What was measured of a toolkit that is not in the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measured {
+    /// The PTX ISA that it writes.
+    pub ptx_isa: Version,
+    /// Those of the known architectures that it compiles for.
+    pub targets: Vec<Arch>,
+    /// The file name of its NVRTC.
+    pub soname: String,
+}
+
+/// What the toolkit makes by this path, or the failure to build. A toolkit that is neither in the catalogue nor
+/// measured builds for everything, as far as anyone knows.
+pub(super) fn build(path: PathId, arch: Arch, toolkit: &ToolkitSide<'_>) -> Result<Vec<Piece>, Predicted> {
+    let version = toolkit.version;
     let facts = catalogue::facts(version);
-    if let Some(rule) = facts.and_then(|facts| not_built(facts, arch)) {
+    let measured = toolkit.measured;
+    let unmeasured = measured.filter(|measured| !measured.targets.contains(&arch)).map(|_| "toolkit-arch");
+    if let Some(rule) = facts.and_then(|facts| not_built(facts, arch)).or(unmeasured) {
         let code = match path.family {
             Family::Nvrtc if rule == "family-arch" => codes::nvrtc(6),
             Family::Nvrtc => codes::nvrtc(5),
@@ -23,7 +37,11 @@ pub(super) fn build(path: PathId, arch: Arch, version: Version) -> Result<Vec<Pi
         };
         return Err(predicted(Outcome::Fail, Some(Stage::Build), Some(code), rule));
     }
-    let isa = facts.map_or_else(|| newest_isa(version), |facts| facts.ptx_isa.value);
+    let isa = match (facts, measured) {
+        (Some(facts), _) => facts.ptx_isa.value,
+        (None, Some(measured)) => measured.ptx_isa,
+        (None, None) => newest_isa(version),
+    };
     let ptx = Piece { kind: PieceKind::Ptx(isa), arch, zstd: false };
     // nvcc 13 compresses with zstd by default; which is only done where it gains, so a small kernel is plain.
     let cubin = Piece { kind: PieceKind::Cubin(version), arch, zstd: false };

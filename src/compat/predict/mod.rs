@@ -35,6 +35,7 @@ use crate::model::record::{FleetPrediction, Predicted};
 use crate::model::version::Version;
 
 pub use self::agree::agrees;
+pub use self::build::Measured;
 pub use self::rules::{Rule, find, rules};
 
 /// What a source lacks: the family, and the rule that says so.
@@ -53,6 +54,25 @@ pub fn planned_absent(toolkit: &Toolkit) -> Vec<Absent> {
             image::Variant::of_reference(reference).map_or_else(Vec::new, |variant| variant.absent())
         }
         ToolkitSource::Dir(_) => Vec::new(),
+    }
+}
+
+/// A cell's toolkit, as far as it decides.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolkitSide<'a> {
+    /// Its version.
+    pub version: Version,
+    /// What it comes without.
+    pub absent: &'a [Absent],
+    /// What was measured of it, where the catalogue does not know it.
+    pub measured: Option<&'a Measured>,
+}
+
+impl ToolkitSide<'_> {
+    /// A toolkit that comes whole.
+    #[must_use]
+    pub const fn whole(version: Version) -> Self {
+        Self { version, absent: &[], measured: None }
     }
 }
 
@@ -93,12 +113,11 @@ impl Predictor {
         Self { kernels: kernels.iter().map(|kernel| (kernel.name.clone(), facts(kernel))).collect() }
     }
 
-    /// What will come of a cell whose toolkit has this version and comes without `absent`. Without a machine nothing
-    /// is loaded.
+    /// What will come of a cell. Without a machine nothing is loaded.
     #[must_use]
-    pub fn cell(&self, axes: &Axes, version: Version, absent: &[Absent], machine: Option<&Machine>) -> Predicted {
+    pub fn cell(&self, axes: &Axes, toolkit: &ToolkitSide<'_>, machine: Option<&Machine>) -> Predicted {
         let path = axes.path;
-        if let Some((_, rule)) = absent.iter().find(|(family, _)| *family == path.family) {
+        if let Some((_, rule)) = toolkit.absent.iter().find(|(family, _)| *family == path.family) {
             return predicted(Outcome::Skip, None, None, rule);
         }
         if let Some(refused) = machine.and_then(driver_init) {
@@ -110,7 +129,7 @@ impl Predictor {
                 Some(made) => made.clone(),
                 None => return predicted(Outcome::Skip, None, None, "artifact-form"),
             },
-            Family::Nvrtc | Family::Nvcc => match build::build(path, axes.arch, version) {
+            Family::Nvrtc | Family::Nvcc => match build::build(path, axes.arch, toolkit) {
                 Ok(pieces) => Made::Whole(path.form, pieces),
                 Err(refused) => return refused,
             },
@@ -125,7 +144,7 @@ impl Predictor {
     pub fn fleet(&self, axes: &Axes, version: Version, fleet: &[FleetEntry]) -> Vec<FleetPrediction> {
         let say = |entry: &FleetEntry| {
             let machine = Machine::of_fleet(entry)?;
-            Some(of_fleet(entry, self.cell(axes, version, &[], Some(&machine))))
+            Some(of_fleet(entry, self.cell(axes, &ToolkitSide::whole(version), Some(&machine))))
         };
         fleet.iter().filter_map(say).collect()
     }

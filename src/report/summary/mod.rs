@@ -34,6 +34,8 @@ pub struct Summary {
     pub headline: Headline,
     /// One compatibility grid for each kernel, architecture, stack and GPU.
     pub grids: Vec<Grid>,
+    /// The same for each machine that is not here, by what the rules say of it.
+    pub fleet: Vec<Grid>,
     /// One table for each toolkit of which something was timed on a GPU or could not get there.
     pub timings: Vec<TimingTable>,
     /// One table for each toolkit of which artifacts were made and nothing was launched.
@@ -78,6 +80,7 @@ impl Summary {
         Self {
             headline,
             grids: grid::grids(report, &places),
+            fleet: grid::fleet(report, &places),
             legend: closing::legend(report, !timings.is_empty(), !artifacts.is_empty()),
             timings,
             artifacts,

@@ -103,7 +103,10 @@ fn ended(job: usize, frames: &[Frame], exit: JobExit) -> Input {
         start_ms: 0.0,
         run_ms: 0.0,
     });
-    Input::Ended { job, report: Box::new(JobReport { nonce: NONCE.into(), end, attach: None, attempts: 1 }) }
+    Input::Ended {
+        job,
+        report: Box::new(JobReport { nonce: NONCE.into(), end, attach: None, measured: None, attempts: 1 }),
+    }
 }
 
 fn path(toolkit: &str, path: &str, outcome: Outcome) -> Frame {
