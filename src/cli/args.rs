@@ -92,6 +92,14 @@ pub(crate) enum SourceArgument {
     Wheels,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExpectArgument {
+    /// As far as they can get.
+    Success,
+    /// What the rules say beforehand.
+    Predicted,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
     #[command(flatten)]
@@ -106,6 +114,10 @@ pub(crate) struct RunArguments {
     /// cdi, devices).
     #[arg(long, default_value = "auto", value_name = "MODE")]
     pub(crate) gpu: String,
+    /// What cells without an `expect:` are to do. With `predicted`, what the rules say beforehand: a predicted failure
+    /// that does not happen is then not as expected.
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "success")]
+    pub(crate) expect: ExpectArgument,
     /// The GPU to use, by index or UUID [default: the first of `CUDA_VISIBLE_DEVICES`, else the first]
     #[arg(long, value_name = "INDEX|UUID")]
     pub(crate) device: Option<String>,
@@ -164,6 +176,10 @@ pub(crate) struct ReportArguments {
     /// Folders of runs. Several are merged.
     #[arg(required = true, value_name = "DIR")]
     pub(crate) dirs: Vec<PathBuf>,
+    /// Say also what would load on the machines that this file lists under `fleet:`, by the artifacts of the run. The
+    /// file is a matrix file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) fleet: Option<PathBuf>,
     /// How to write it.
     #[arg(long, value_enum, default_value = "terminal")]
     pub(crate) format: ReportFormat,
@@ -173,6 +189,8 @@ pub(crate) struct ReportArguments {
 pub(crate) enum ToolkitArguments {
     /// List the toolkits that are known, and which are in the cache.
     List,
+    /// Print the tables behind predictions, as docs/compatibility.md has them.
+    Table,
     /// Put toolkits into the cache.
     Fetch {
         /// Versions or ranges: 12.6, 12.x, '>=12.4 <13', newest

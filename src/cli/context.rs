@@ -30,7 +30,8 @@ pub(crate) fn path_names(cache: Option<&Path>) -> PathNames {
 /// Reads the matrix that the command line names.
 pub(crate) fn matrix(arguments: &MatrixArguments) -> Result<Matrix, Failure> {
     let versions = catalogue::versions();
-    let known = Known { versions: &versions, not_published: &catalogue::unknown };
+    let not_published = |version| catalogue::not_published(version).map(Into::into);
+    let known = Known { versions: &versions, not_published: &not_published };
     let named = arguments.matrix.clone().or_else(|| Some(PathBuf::from(MATRIX)).filter(|path| path.exists()));
     let read = match named {
         None => builtin::matrix(&known),

@@ -6,6 +6,7 @@ mod doctor;
 mod elf;
 pub mod exit;
 mod explain;
+mod foresight;
 mod gc;
 mod host;
 mod inspect;

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use super::args::{PlanArguments, PlanFormat};
 use super::context;
 use super::exit::{Code, Failure};
+use super::foresight::Foreseen;
+use crate::compat::predict::Predictor;
 use crate::model::arch::Arch;
-use crate::model::expand::to_json;
 use crate::model::matrix::ToolkitSource;
 use crate::model::plan::Plan;
 use crate::model::units;
@@ -21,13 +22,14 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<Code, Failure> {
     };
     let matrix = context::matrix(&arguments.matrix)?;
     let plan = context::plan(&matrix, &arguments.matrix, native)?;
+    let foreseen = Foreseen::of(&plan, &Predictor::new(&plan.kernels), None);
     context::print(&match arguments.format {
-        PlanFormat::Json => format!("{:#}\n", to_json(&plan)),
-        PlanFormat::Text => text(&plan),
+        PlanFormat::Json => format!("{:#}\n", foreseen.json(&plan)),
+        PlanFormat::Text => text(&plan, &foreseen),
     })
 }
 
-fn text(plan: &Plan) -> String {
+fn text(plan: &Plan, foreseen: &Foreseen) -> String {
     let mut out = format!(
         "{} cells in {} jobs, from {} (native is {})\n",
         plan.cells.len(),
@@ -56,7 +58,7 @@ fn text(plan: &Plan) -> String {
     }
     let _ = writeln!(out, "  at most {} to download", units::bytes(total));
     out.push_str("\ncells\n");
-    for cell in &plan.cells {
+    for (index, cell) in plan.cells.iter().enumerate() {
         let _ = write!(out, "  {}", cell.id);
         if let Some(expected) = &cell.expectation {
             let _ = write!(out, "  expected: {}", expected.outcome);
@@ -68,6 +70,7 @@ fn text(plan: &Plan) -> String {
             }
             let _ = write!(out, " ({})", expected.reason);
         }
+        out.push_str(&foreseen.text(index));
         out.push('\n');
     }
     if !plan.claims.is_empty() {

@@ -1,14 +1,20 @@
 //! `ctk-matrix report`: renders the report of one or several runs again.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
-use super::args::{ReportArguments, ReportFormat};
+use super::args::{MatrixArguments, ReportArguments, ReportFormat};
 use super::context;
 use super::exit::{Code, Failure};
 use crate::compat::judge::run_verdict;
+use crate::compat::predict::fleet_of_artifact;
+use crate::model::canary::Canary;
+use crate::model::fleet::FleetEntry;
+use crate::model::outcome::Outcome;
 use crate::model::plan::Cell;
 use crate::model::record::{Record, Report};
 use crate::report::error::ReportError;
+use crate::report::journal::ARTIFACTS;
 use crate::report::merge::merge;
 use crate::report::read::read_run;
 use crate::report::summary::Summary;
@@ -17,7 +23,18 @@ use crate::report::{json, junit, markdown, terminal};
 
 /// Prints the report. The exit code is that of a live run with these results.
 pub(crate) fn report(arguments: &ReportArguments) -> Result<Code, Failure> {
-    let reports: Result<Vec<_>, ReportError> = arguments.dirs.iter().map(|dir| read_run(dir)).collect();
+    let fleet = match &arguments.fleet {
+        None => Vec::new(),
+        Some(file) => context::matrix(&MatrixArguments { matrix: Some(file.clone()), select: Vec::new() })?.fleet,
+    };
+    let read = |dir: &PathBuf| {
+        let mut report = read_run(dir)?;
+        if !fleet.is_empty() {
+            ask_of_fleet(&mut report, dir, &fleet);
+        }
+        Ok(report)
+    };
+    let reports: Result<Vec<_>, ReportError> = arguments.dirs.iter().map(read).collect();
     let report = merge(reports.map_err(|error| failure(Code::Usage, error))?);
     let (summary, code) = summarise(&report);
     context::print(&match arguments.format {
@@ -27,6 +44,18 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<Code, Failure> {
         ReportFormat::Junit => junit::render(&summary),
     })?;
     Ok(code)
+}
+
+/// What would load on each machine of the fleet, by the artifacts that the run kept. A cell without one keeps what the
+/// run itself said of such machines.
+fn ask_of_fleet(report: &mut Report, dir: &Path, fleet: &[FleetEntry]) {
+    for cell in &mut report.cells {
+        let Some(artifact) = &cell.artifact else { continue };
+        let launches = cell.outcome != Outcome::Loaded;
+        if let Ok(bytes) = std::fs::read(dir.join(ARTIFACTS).join(&artifact.sha256)) {
+            cell.fleet = fleet_of_artifact(&bytes, launches, fleet);
+        }
+    }
 }
 
 /// The view model of a report, and the exit code that it stands for.
@@ -48,7 +77,13 @@ fn verdicts(report: &Report) -> Vec<String> {
         axes: record.axes.clone(),
         expectation: record.expectation.clone(),
     });
-    run_verdict(&planned.collect::<Vec<_>>(), &records)
+    let mut verdicts = run_verdict(&planned.collect::<Vec<_>>(), &records);
+    for run in &report.runs {
+        let complaint = run.canary.as_ref().and_then(Canary::complaint);
+        let of = if report.runs.len() > 1 { format!("run {}: ", run.id) } else { String::new() };
+        verdicts.extend(complaint.map(|complaint| format!("{of}{complaint}")));
+    }
+    verdicts
 }
 
 /// The report for stdout, as wide as the terminal.

@@ -6,21 +6,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, OnceCell, mpsc, watch};
 
-use super::args::{EngineArgument, RunArguments, SourceArgument};
+use super::args::{EngineArgument, ExpectArgument, RunArguments, SourceArgument};
 use super::context;
 use super::exit::{Code, Failure};
+use super::foresight::{Foreseen, of_fleet_alone};
 use super::report::{failure, summarise, terminal_text};
 use super::resume::{Begun, Resumed};
 use super::signals::Signals;
 use super::{elf, host};
+use crate::compat::predict::Predictor;
+use crate::compat::predict::machine::{Jit, Machine};
 use crate::engine::attach::GpuChoice;
 use crate::engine::{Engine, EngineChoice};
 use crate::model::arch::Arch;
 use crate::model::claim::ClaimResult;
 use crate::model::event::RunEvent;
-use crate::model::matrix::{Toolkit, ToolkitSource};
+use crate::model::matrix::{Matrix, Toolkit, ToolkitSource};
 use crate::model::plan::Plan;
 use crate::model::record::{Record, Run};
 use crate::report::claims;
@@ -32,7 +35,7 @@ use crate::run::claims::ClaimRunner;
 use crate::run::gpu::{GpuSetup, Search};
 use crate::run::names::PathNames;
 use crate::run::provision::{Provisioner, SourceChoice};
-use crate::run::recorder::Recorder;
+use crate::run::recorder::{Foresight, Recorder};
 use crate::run::runner::{RunEnd, Runner};
 use crate::run::worker::Worker;
 use crate::toolkit::packages::Packages;
@@ -40,6 +43,9 @@ use crate::toolkit::{Cache, Pip};
 
 /// Environment of this program that jobs get: how the test suite tells its driver what to be.
 const HANDED_ON: &str = "CTK_FAKE_";
+
+/// More of it: what tells the driver which part of an artifact to take.
+const HANDED_ON_TOO: [&str; 4] = ["CUDA_FORCE_PTX_JIT", "CUDA_DISABLE_PTX_JIT", "CUDA_FORCE_JIT", "CUDA_DISABLE_JIT"];
 
 /// Carries out the matrix and reports.
 pub(crate) fn run(arguments: RunArguments) -> Result<Code, Failure> {
@@ -81,7 +87,9 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
     }
     let (gpu, note) = found.map_err(|error| Failure::new(Code::Engine, error))?;
     let native = gpu.gpu().map_or(Arch::WITHOUT_GPU, |gpu| gpu.cc);
-    let plan = Arc::new(context::plan(&matrix, &arguments.matrix, native)?);
+    let mut plan = context::plan(&matrix, &arguments.matrix, native)?;
+    let rules = foresight(&matrix, &mut plan, &gpu, arguments.expect);
+    let plan = Arc::new(plan);
     // What is carried out; the report is of the whole.
     let rest = resumed.as_ref().map_or_else(|| Arc::clone(&plan), |resumed| Arc::new(plan.without(&resumed.done())));
     let source = source_choice(arguments.source);
@@ -95,6 +103,8 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
     let names = context::path_names(Some(cache.root()));
     let slots = slots(arguments.jobs, &gpu);
     let mut notes: Vec<String> = note.into_iter().chain(engine.notes().iter().cloned()).collect();
+    let jit = env.iter().filter(|(name, _)| HANDED_ON_TOO.contains(&name.as_str()));
+    notes.extend(jit.map(|(name, value)| format!("{name}={value} is set, and handed on to every job")));
     notes.dedup();
     let mut run = Run {
         id: id.clone(),
@@ -108,6 +118,7 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         attach: "none".into(),
         host: host::host(),
         gpu: gpu.gpu().cloned(),
+        canary: None,
         matrix: names.translate_text(&plan.origin, &[]),
         notes,
     };
@@ -129,8 +140,18 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         engine: engine.clone(),
         bench_glibc: elf::glibc_floor(&bench),
     };
-    let recorder = Recorder { run: id.clone(), gpu: gpu.mode(), contended, names: names.clone() };
-    let worker = Worker { plan: Arc::clone(&rest), engine, host: processes, gpu, choice, run: id, env };
+    let recorder = Recorder { run: id.clone(), gpu: gpu.mode(), contended, names: names.clone(), rules };
+    let worker = Worker {
+        plan: Arc::clone(&rest),
+        engine,
+        host: processes,
+        gpu,
+        choice,
+        run: id,
+        env,
+        canary: OnceCell::new(),
+        measured: Mutex::default(),
+    };
     let mut watcher = Watcher::new(journal, begun, &arguments, &mut run, names);
     watcher.announce(&provisioner, &rest).await;
     let runner = Runner { worker: Arc::new(worker), provisioner: Arc::new(provisioner), recorder, slots };
@@ -273,6 +294,7 @@ impl<'a> Watcher<'a> {
         if let Some(gpu) = &end.gpu {
             self.run.gpu = Some(gpu.clone());
         }
+        self.run.canary.clone_from(&end.canary);
         if !end.attach.is_empty() {
             self.run.attach = end.attach.iter().cloned().collect::<Vec<_>>().join("+");
         }
@@ -309,6 +331,20 @@ impl<'a> Watcher<'a> {
     }
 }
 
+/// The rules for this run. What they foresee becomes an expectation where that was asked for, and for cells that only
+/// the fleet asked for.
+fn foresight(matrix: &Matrix, plan: &mut Plan, gpu: &GpuSetup, expect: ExpectArgument) -> Foresight {
+    let predictor = Arc::new(Predictor::new(&plan.kernels));
+    let jit = Jit::of_environment(|name| std::env::var(name).ok());
+    let machine = gpu.gpu().map(|gpu| Machine { jit, ..Machine::of_gpu(gpu) });
+    let foreseen = Foreseen::of(plan, &predictor, machine.as_ref());
+    match expect {
+        ExpectArgument::Predicted => foreseen.adopt(plan, |_| true),
+        ExpectArgument::Success => foreseen.adopt(plan, of_fleet_alone(matrix, plan.native)),
+    }
+    Foresight { predictor, machine, fleet: plan.fleet.clone() }
+}
+
 fn engine_choice(argument: EngineArgument) -> EngineChoice {
     match argument {
         EngineArgument::Auto => EngineChoice::Auto,
@@ -339,7 +375,7 @@ fn uses_userland(plan: &Plan, engine: &Engine, source: SourceChoice) -> bool {
 pub(crate) fn handed_on() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| name.starts_with(HANDED_ON))
+        .filter(|(name, _)| name.starts_with(HANDED_ON) || HANDED_ON_TOO.contains(&name.as_str()))
         .collect()
 }
 

@@ -24,6 +24,7 @@ pub(crate) fn toolkit(arguments: ToolkitArguments) -> Result<Code, Failure> {
     let cache = Cache::locate().map_err(|error| Failure::new(Code::Engine, error))?;
     match arguments {
         ToolkitArguments::List => list(&cache),
+        ToolkitArguments::Table => print(&crate::compat::page::page()),
         ToolkitArguments::Fetch { versions, quiet } => {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()

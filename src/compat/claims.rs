@@ -58,7 +58,10 @@ pub fn judge(claim: &PlannedClaim, records: &[Record], mode: &dyn Fn(&Record) ->
     } else if holds == all {
         (ClaimVerdict::Holds, format!("{observe} was observed {of_it}"))
     } else if holds > 0 {
-        (ClaimVerdict::NotTested, format!("{observe} was observed of {}; of the rest: {}", cells(holds), untold.join("; ")))
+        (
+            ClaimVerdict::NotTested,
+            format!("{observe} was observed of {}; of the rest: {}", cells(holds), untold.join("; ")),
+        )
     } else {
         (ClaimVerdict::NotTested, untold.join("; "))
     };
@@ -133,7 +136,8 @@ fn meets(observe: &Observe, record: &Record, seen: Outcome) -> bool {
     let reached = match observe.outcome {
         // Whatever got further was built, or loaded, too.
         Outcome::Built => {
-            matches!(seen, Outcome::Built | Outcome::Loaded | Outcome::Pass | Outcome::WrongResult) || later(Stage::Build)
+            matches!(seen, Outcome::Built | Outcome::Loaded | Outcome::Pass | Outcome::WrongResult)
+                || later(Stage::Build)
         }
         Outcome::Loaded => {
             matches!(seen, Outcome::Loaded | Outcome::Pass | Outcome::WrongResult) || later(Stage::GetFunction)
@@ -205,6 +209,7 @@ mod tests {
             timings: Timings::default(),
             bits: None,
             predicted: None,
+            fleet: Vec::new(),
             explanation: None,
             expectation: None,
         }

@@ -102,6 +102,7 @@ mod tests {
             timings: Timings::default(),
             bits: None,
             predicted: None,
+            fleet: Vec::new(),
             explanation: None,
             expectation: None,
         }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arch::Arch;
 use super::axes::Axes;
+use super::fleet::FleetEntry;
 use super::kernel::Kernel;
 use super::outcome::{Outcome, Stage};
 use super::path::PathPattern;
@@ -34,6 +35,8 @@ pub struct Matrix {
     pub expect: Vec<Expect>,
     /// What a note claims of all that.
     pub claims: Vec<super::claim::Claim>,
+    /// Machines that are not here, of which the rules are asked.
+    pub fleet: Vec<FleetEntry>,
     /// How often to launch.
     pub measure: Measure,
     /// What a job may use.

@@ -3,10 +3,12 @@
 
 pub mod arch;
 pub mod axes;
+pub mod canary;
 pub mod claim;
 pub mod event;
 #[cfg(feature = "host")]
 pub mod expand;
+pub mod fleet;
 pub mod kernel;
 pub mod matrix;
 #[cfg(feature = "host")]

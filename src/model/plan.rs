@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::arch::Arch;
 use super::axes::Axes;
+use super::fleet::FleetEntry;
 use super::kernel::Kernel;
 use super::matrix::{Expectation, Limits, Measure, Toolkit};
 use super::wire::hex;
@@ -29,6 +30,8 @@ pub struct Plan {
     pub excluded: Vec<Excluded>,
     /// What is claimed of the cells and of packages.
     pub claims: Vec<super::claim::PlannedClaim>,
+    /// Machines that are not here, of which the rules are asked.
+    pub fleet: Vec<FleetEntry>,
     /// How often to launch.
     pub measure: Measure,
     /// What a job may use.
@@ -141,7 +144,8 @@ mod tests {
         let (measure, limits) = (Measure::default(), Limits::default());
         let (origin, native) = ("test".into(), Arch::WITHOUT_GPU);
         let (kernels, excluded, claims) = (Vec::new(), Vec::new(), Vec::new());
-        Plan { origin, toolkits, kernels, cells, jobs, excluded, measure, limits, native, claims }
+        let fleet = Vec::new();
+        Plan { origin, toolkits, kernels, cells, jobs, excluded, measure, limits, native, claims, fleet }
     }
 
     #[test]

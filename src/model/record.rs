@@ -62,6 +62,9 @@ pub struct Run {
     pub host: Host,
     /// The GPU, as the driver inside the container described it.
     pub gpu: Option<Gpu>,
+    /// The two cells outside the matrix that show whether a failure would be noticed; none without a GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<super::canary::Canary>,
     /// Where the matrix was read from: a path, or `built-in`.
     #[serde(default)]
     pub matrix: String,
@@ -193,6 +196,9 @@ pub struct Record {
     /// What the rules said beforehand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Predicted>,
+    /// What the rules say of machines that are not here, from the artifact that was built.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fleet: Vec<FleetPrediction>,
     /// What the failure means.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
@@ -339,11 +345,29 @@ pub struct Mismatch {
 pub struct Predicted {
     /// The outcome.
     pub outcome: Outcome,
-    /// The code's name.
+    /// The stage at which it fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub code: Option<String>,
+    pub stage: Option<Stage>,
+    /// What it fails with; none where that is not known beforehand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
     /// The id of the rule that decided.
     pub rule: String,
+    /// Whether that is what happened; none before it has, and where the end says nothing of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agrees: Option<bool>,
+}
+
+/// What the rules say of one machine of `fleet:`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetPrediction {
+    /// The driver, as the matrix has it.
+    pub driver: String,
+    /// The GPU, as the matrix has it.
+    pub gpu: String,
+    /// What the rules say.
+    #[serde(flatten)]
+    pub predicted: Predicted,
 }
 
 /// What a failure means.

@@ -48,8 +48,9 @@ fn page(summary: &Summary, logs: bool) -> String {
     }
     verdict(&mut out, summary);
     claims(&mut out, summary, logs);
-    for grid in &summary.grids {
-        let _ = writeln!(out, "\n## Compatibility: {}\n", prose(&grid.title, TEXT));
+    let grids = summary.grids.iter().map(|grid| ("Compatibility", grid));
+    for (what, grid) in grids.chain(summary.fleet.iter().map(|grid| ("Predicted", grid))) {
+        let _ = writeln!(out, "\n## {what}: {}\n", prose(&grid.title, TEXT));
         let header: Vec<String> = ["toolkit".into()].into_iter().chain(grid.columns.iter().cloned()).collect();
         let rows: Vec<Vec<String>> = grid
             .rows
@@ -60,6 +61,9 @@ fn page(summary: &Summary, logs: bool) -> String {
             })
             .collect();
         table(&mut out, &header, &rows, &[]);
+    }
+    if let Some(predictions) = &summary.predictions {
+        findings(&mut out, "Not as predicted", &predictions.findings, false);
     }
     findings(&mut out, "Not as expected", &summary.unexpected, logs);
     for timing in &summary.timings {

@@ -5,8 +5,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::error::ReportError;
 use super::claims;
+use super::error::ReportError;
 use super::journal::{CLAIMS, RECORDS, RUN, RunFile};
 use crate::model::claim::ClaimResult;
 use crate::model::outcome::Outcome;
@@ -148,6 +148,7 @@ fn not_run(run: &Run, cell: &Cell) -> Record {
         timings: Timings::default(),
         bits: None,
         predicted: None,
+        fleet: Vec::new(),
         explanation: None,
         expectation: cell.expectation.clone(),
     }

@@ -36,6 +36,9 @@ pub fn render(summary: &Summary, terminal: &Terminal) -> String {
     headline(&mut page, summary);
     claims(&mut page, summary);
     tables(&mut page, summary);
+    if let Some(predictions) = &summary.predictions {
+        findings(&mut page, "Not as predicted", &predictions.findings);
+    }
     findings(&mut page, "Not as expected", &summary.unexpected);
     findings(&mut page, "Failed as expected", &summary.expected_failures);
     groups(&mut page, "Skipped, as foreseen", Tone::Skipped, &summary.skips);
@@ -152,8 +155,9 @@ fn claims(page: &mut Page, summary: &Summary) {
 }
 
 fn tables(page: &mut Page, summary: &Summary) {
-    for grid in &summary.grids {
-        page.heading(&format!("Compatibility: {}", clipped(&grid.title, TEXT)));
+    let grids = summary.grids.iter().map(|grid| ("Compatibility", grid));
+    for (what, grid) in grids.chain(summary.fleet.iter().map(|grid| ("Predicted", grid))) {
+        page.heading(&format!("{what}: {}", clipped(&grid.title, TEXT)));
         let header: Vec<&str> = ["toolkit"].into_iter().chain(grid.columns.iter().map(String::as_str)).collect();
         let row = |(name, marks): &(String, Vec<Option<super::summary::Mark>>)| {
             let marks = marks.iter().map(|mark| mark.as_ref().map_or("-".into(), |mark| visible(&mark.to_string())));

@@ -21,6 +21,7 @@ pub(super) fn run(id: &str, started: &str) -> Run {
         attach: "none".into(),
         host: Host { os: "linux".into(), arch: "x86_64".into(), glibc: None, kernel: String::new(), cpus: 0 },
         gpu: None,
+        canary: None,
         matrix: "built-in".into(),
         notes: Vec::new(),
     }
@@ -73,6 +74,7 @@ pub(super) fn record(run: &str, toolkit: &str, outcome: Outcome) -> Record {
         timings: Timings::default(),
         bits: None,
         predicted: None,
+        fleet: Vec::new(),
         explanation: None,
         expectation: None,
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::harvest::Harvest;
 use super::recorder::{JobContext, Recorder, mapped};
+use crate::compat::predict::Measured;
 use crate::engine::job::{EngineError, JobEnd, JobExit};
 use crate::model::event::{ProvisionStep, RunEvent};
 use crate::model::place::Provisioned;
@@ -67,6 +68,8 @@ pub struct JobReport {
     pub end: Result<JobEnd, EngineError>,
     /// How the GPU reached it; none without a GPU.
     pub attach: Option<String>,
+    /// What was measured of the toolkit, where the catalogue does not know it.
+    pub measured: Option<Measured>,
     /// How often it was started.
     pub attempts: u32,
 }
@@ -248,16 +251,18 @@ impl Dispatcher {
             kernel: &plan.kernels[job.kernel],
             provisioned: provisioned.as_deref(),
             mapped: mapped(&report.end),
+            measured: report.measured.as_ref(),
             attach: report.attach.as_deref(),
             attempts: report.attempts,
         };
         for cell in &job.cells {
             let cell = &plan.cells[*cell];
             let taken = harvest.take(&cell.id, context.kernel, &report.end);
-            if let (Some(bytes), Some(artifact)) = (taken.artifact, &taken.result.artifact) {
-                reaction.events.push(RunEvent::Artifact { sha256: artifact.sha256.clone(), bytes });
+            let sha256 = taken.result.artifact.as_ref().map(|artifact| artifact.sha256.clone());
+            let record = self.recorder.record(cell, context, taken.result, taken.artifact.as_deref());
+            if let (Some(bytes), Some(sha256)) = (taken.artifact, sha256) {
+                reaction.events.push(RunEvent::Artifact { sha256, bytes });
             }
-            let record = self.recorder.record(cell, context, taken.result);
             reaction.events.push(RunEvent::CellFinished(Box::new(record)));
         }
         self.jobs[index] = JobState::Done;
@@ -306,7 +311,7 @@ impl Dispatcher {
 
     fn context(plan: &Plan, job: usize) -> JobContext<'_> {
         let kernel = &plan.kernels[plan.jobs[job].kernel];
-        JobContext { kernel, provisioned: None, mapped: &[], attach: None, attempts: 0 }
+        JobContext { kernel, provisioned: None, mapped: &[], measured: None, attach: None, attempts: 0 }
     }
 
     fn fail_job(&mut self, index: usize, failure: &Failure, reaction: &mut Reaction) {

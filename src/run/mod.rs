@@ -1,10 +1,12 @@
 //! Carries a plan out. [`runner`] does the waiting, [`dispatcher`] decides; nothing here prints.
 
+mod canary;
 pub mod claims;
 pub mod dispatcher;
 pub mod gpu;
 pub mod gpu_lock;
 pub mod harvest;
+mod measure;
 pub mod names;
 pub mod nonce;
 pub mod provision;

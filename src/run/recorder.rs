@@ -1,16 +1,20 @@
 //! Makes the record of a cell from what its job said. Its main type is [`Recorder`].
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::compat::explain::explain;
 use crate::compat::judge::{JudgeInput, judge};
+use crate::compat::predict::machine::Machine;
+use crate::compat::predict::{Absent, Measured, Predictor, ToolkitSide, agrees, fleet_of_artifact};
 use crate::engine::job::{EngineError, JobEnd};
+use crate::model::fleet::FleetEntry;
 use crate::model::kernel::Kernel;
 use crate::model::outcome::Outcome;
 use crate::model::path::Family;
 use crate::model::place::Provisioned;
 use crate::model::plan::Cell;
-use crate::model::record::{GpuMode, Loaded, LoadedFile, Record, Source, SourceKind};
+use crate::model::record::{FleetPrediction, GpuMode, Loaded, LoadedFile, Predicted, Record, Source, SourceKind};
 use crate::model::wire::{Failure, PathResult};
 
 use super::names::PathNames;
@@ -26,6 +30,19 @@ pub struct Recorder {
     pub contended: bool,
     /// How paths are shown.
     pub names: PathNames,
+    /// What the rules say beforehand.
+    pub rules: Foresight,
+}
+
+/// What the rules are asked about.
+#[derive(Debug, Clone, Default)]
+pub struct Foresight {
+    /// The rules, with the kernels' artifacts read.
+    pub predictor: Arc<Predictor>,
+    /// The driver and the GPU; none where nothing is loaded.
+    pub machine: Option<Machine>,
+    /// Machines that are not here.
+    pub fleet: Vec<FleetEntry>,
 }
 
 /// What a job has in common for its cells.
@@ -37,6 +54,8 @@ pub struct JobContext<'a> {
     pub provisioned: Option<&'a Provisioned>,
     /// Folders as the job saw them, and as they are on the host.
     pub mapped: &'a [(PathBuf, PathBuf)],
+    /// What was measured of the toolkit, where the catalogue does not know it.
+    pub measured: Option<&'a Measured>,
     /// How the GPU reached it.
     pub attach: Option<&'a str>,
     /// How often it was started.
@@ -44,9 +63,9 @@ pub struct JobContext<'a> {
 }
 
 impl Recorder {
-    /// The record of a cell with this result.
+    /// The record of a cell with this result. `artifact` are the bytes that were built, where they arrived.
     #[must_use]
-    pub fn record(&self, cell: &Cell, job: JobContext<'_>, result: PathResult) -> Record {
+    pub fn record(&self, cell: &Cell, job: JobContext<'_>, result: PathResult, artifact: Option<&[u8]>) -> Record {
         let foreseen = job.provisioned.and_then(|provisioned| {
             let family = cell.axes.path.family;
             provisioned.absent.iter().find(|(absent, _)| *absent == family).map(|(_, reason)| reason.clone())
@@ -61,6 +80,7 @@ impl Recorder {
             launches: job.kernel.launch.is_some(),
             foreseen_skip: foreseen.is_some(),
         });
+        let predicted = self.predicted(cell, job, &result);
         let show = |text: String| self.names.translate_text(&text, job.mapped);
         let detail = result.detail.filter(|text| !text.trim().is_empty()).map(show);
         let reason = foreseen.or(result.reason).map(show);
@@ -92,7 +112,8 @@ impl Recorder {
             artifact: result.artifact,
             timings,
             bits: result.bits,
-            predicted: None,
+            predicted,
+            fleet: self.fleet(cell, job, artifact),
             expectation: cell.expectation.clone(),
         }
     }
@@ -100,14 +121,36 @@ impl Recorder {
     /// The record of a cell that did not get as far as a job.
     #[must_use]
     pub fn record_failure(&self, cell: &Cell, job: JobContext<'_>, failure: Failure) -> Record {
-        self.record(cell, job, PathResult::failed(&cell.id, failure))
+        self.record(cell, job, PathResult::failed(&cell.id, failure), None)
     }
 
     /// The record of a cell whose turn never came.
     #[must_use]
     pub fn record_not_run(&self, cell: &Cell, job: JobContext<'_>, reason: &str) -> Record {
         let result = PathResult { reason: Some(reason.into()), ..PathResult::new(&cell.id, Outcome::NotRun) };
-        self.record(cell, job, result)
+        self.record(cell, job, result, None)
+    }
+
+    /// What the rules said, and whether it happened. Nothing is said of a cell whose toolkit did not come.
+    fn predicted(&self, cell: &Cell, job: JobContext<'_>, result: &PathResult) -> Option<Predicted> {
+        let provisioned = job.provisioned?;
+        let version = provisioned.toolkit.version;
+        let Foresight { predictor, machine, .. } = &self.rules;
+        let absent = absent(provisioned);
+        let toolkit = ToolkitSide { version, absent: &absent, measured: job.measured };
+        let predicted = predictor.cell(&cell.axes, &toolkit, machine.as_ref());
+        let agrees = agrees(&predicted, result.outcome, result.stage, result.code.as_ref());
+        Some(Predicted { agrees, ..predicted })
+    }
+
+    /// What the rules say of the machines that are not here: by the artifact that was built, else by the catalogue.
+    fn fleet(&self, cell: &Cell, job: JobContext<'_>, artifact: Option<&[u8]>) -> Vec<FleetPrediction> {
+        let Foresight { predictor, fleet, .. } = &self.rules;
+        match (artifact, job.provisioned) {
+            (Some(bytes), _) => fleet_of_artifact(bytes, job.kernel.launch.is_some(), fleet),
+            (None, Some(provisioned)) => predictor.fleet(&cell.axes, provisioned.toolkit.version, fleet),
+            (None, None) => Vec::new(),
+        }
     }
 
     fn source(&self, cell: &Cell, job: JobContext<'_>) -> Option<Source> {
@@ -128,6 +171,15 @@ impl Recorder {
         let show = |file: LoadedFile| LoadedFile { path: self.names.translate(&file.path, mapped), ..file };
         Loaded { driver: loaded.driver.map(show), nvrtc: loaded.nvrtc.map(show), nvcc: loaded.nvcc.map(show) }
     }
+}
+
+/// What the toolkit came without, with the rule that foresaw it.
+fn absent(provisioned: &Provisioned) -> Vec<Absent> {
+    let rule = match provisioned.source.kind {
+        SourceKind::Image => "image-variant",
+        SourceKind::Wheels | SourceKind::Dir | SourceKind::Prebuilt => "wheels-carry",
+    };
+    provisioned.absent.iter().map(|(family, _)| (*family, rule)).collect()
 }
 
 fn join(reason: Option<&str>, said: &str) -> String {

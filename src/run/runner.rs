@@ -14,6 +14,7 @@ use super::provision::Provisioner;
 use super::recorder::Recorder;
 use super::worker::Worker;
 use crate::engine::job::EngineError;
+use crate::model::canary::Canary;
 use crate::model::event::{ProvisionStep, RunEvent};
 use crate::model::outcome::Stage;
 use crate::model::record::Gpu;
@@ -44,6 +45,8 @@ pub struct RunEnd {
     pub attach: BTreeSet<String>,
     /// Whether the GPU could not be brought into some place.
     pub gpu_unreachable: bool,
+    /// How the canary ended; none without a GPU.
+    pub canary: Option<Canary>,
 }
 
 impl Runner {
@@ -88,6 +91,8 @@ impl Runner {
         while tasks.join_next().await.is_some() {}
         end.gpu = dispatcher.gpu().cloned();
         end.gpu_unreachable = self.worker.gpu.unreachable();
+        let canary = || self.worker.canary.get().cloned().unwrap_or_else(Canary::not_run);
+        end.canary = self.worker.gpu.gpu().map(|_| canary());
         end
     }
 
@@ -176,5 +181,5 @@ fn internal_failure(error: &tokio::task::JoinError) -> Failure {
 
 fn internal_report(error: &tokio::task::JoinError) -> JobReport {
     let end = Err(EngineError::Lost(format!("ctk-matrix itself failed: {error}")));
-    JobReport { end, attach: None, attempts: 1 }
+    JobReport { end, attach: None, measured: None, attempts: 1 }
 }

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, OnceCell, mpsc, watch};
 
 use super::dispatcher::{Input, JobReport};
 use super::gpu::{GpuSetup, Search};
 use super::nonce;
+use crate::compat::predict::Measured;
 use crate::engine::Engine;
 use crate::engine::attach::{Attach, GpuChoice};
 use crate::engine::job::{BenchTask, EngineError, JobEvent, JobSpec};
+use crate::model::canary::Canary;
 use crate::model::place::Provisioned;
 use crate::model::plan::Plan;
 use crate::model::wire::{GpuWish, Request, Task, ToolkitFiles, WIRE};
@@ -40,6 +42,10 @@ pub struct Worker {
     pub run: String,
     /// Environment that every job gets.
     pub env: BTreeMap<String, String>,
+    /// How the canary ended, once a job came as far as a GPU.
+    pub canary: OnceCell<Canary>,
+    /// What was measured of toolkits that the catalogue does not know, by name.
+    pub measured: Mutex<BTreeMap<String, Option<Measured>>>,
 }
 
 impl Worker {
@@ -64,8 +70,13 @@ impl Worker {
         };
         let attach = match self.gpu.attach(&search, provisioned).await {
             Ok(attach) => attach,
-            Err(error) => return JobReport { end: Err(error), attach: None, attempts },
+            Err(error) => return JobReport { end: Err(error), attach: None, measured: None, attempts },
         };
+        if attach != Attach::None {
+            // Jobs that start side by side wait for it.
+            self.canary.get_or_init(|| self.let_canary_out(provisioned, &attach, cancel)).await;
+        }
+        let measured = self.measured(provisioned, tell, cancel).await;
         let name = match (&attach, &self.engine) {
             (Attach::None, _) => None,
             // A child process sees the GPU as the host does.
@@ -82,7 +93,7 @@ impl Worker {
                 let _ = tell.send(Input::Note(format!("{}: the engine was lost, and tried once more", spec.job)));
                 continue;
             }
-            return JobReport { end, attach: name, attempts };
+            return JobReport { end, attach: name, measured, attempts };
         }
     }
 

@@ -333,9 +333,8 @@ impl Packages {
         let mut group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let end = async { tokio::join!(child.wait(), tail(stdout), tail(stderr)) };
-        let (status, stdout, stderr) = tokio::time::timeout(limit, end)
-            .await
-            .map_err(|_| PackageError::Timeout { seconds: limit.as_secs() })?;
+        let (status, stdout, stderr) =
+            tokio::time::timeout(limit, end).await.map_err(|_| PackageError::Timeout { seconds: limit.as_secs() })?;
         group.0 = None;
         let status = status.map_err(missing)?;
         let end = match status.code() {

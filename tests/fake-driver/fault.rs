@@ -35,11 +35,13 @@ pub(crate) enum Kind {
     Mismatch,
     /// `cuInit` never returns.
     InitHang,
+    /// Every image is taken, and is the vector add.
+    Blind,
     /// Text on stdout at `cuInit`, and at each load a piece without a line end.
     Noise,
 }
 
-const KINDS: [(&str, Kind); 15] = [
+const KINDS: [(&str, Kind); 16] = [
     ("wrong-bit", Kind::WrongBit),
     ("wrong-bit-late", Kind::WrongBitLate),
     ("no-write", Kind::NoWrite),
@@ -54,6 +56,7 @@ const KINDS: [(&str, Kind); 15] = [
     ("stub", Kind::Stub),
     ("mismatch", Kind::Mismatch),
     ("init-hang", Kind::InitHang),
+    ("blind", Kind::Blind),
     ("noise", Kind::Noise),
 ];
 

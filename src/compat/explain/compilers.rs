@@ -156,6 +156,15 @@ pub(super) const RULES: &[Rule] = &[
         ],
     ),
     Rule::text(
+        &["nvidia-smi` failed", "nvidia-smi: command not found", "nvidia-smi: not found"],
+        [
+            "a build asks nvidia-smi for the GPU, and there is none here",
+            "while an image is being built no GPU is attached, and nvidia-smi comes with the driver, not with a toolkit",
+            "name the compute capability in the build: CUDA_COMPUTE_CAP, TORCH_CUDA_ARCH_LIST or -arch",
+            "candle#1516",
+        ],
+    ),
+    Rule::text(
         &["no space left on device"],
         [
             "the work folder is full",

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::error::PlanError;
 use crate::model::arch::Arch;
 use crate::model::axes::Axes;
+use crate::model::fleet::FleetEntry;
 use crate::model::kernel::Kernel;
 use crate::model::matrix::{ArchChoice, Include, Matrix, Toolkit};
 use crate::model::path::{Family, PathId, PathPattern};
@@ -48,6 +49,12 @@ impl Candidates {
             ArchChoice::Native => vec![native],
             ArchChoice::List(list) => list.clone(),
         };
+        for arch in matrix.fleet.iter().filter_map(FleetEntry::cc) {
+            // What is built for a machine that is not here is all that can be known of it.
+            if !archs.contains(&arch) {
+                archs.push(arch);
+            }
+        }
         let own_archs = archs.len();
         archs.extend(matrix.include.iter().filter_map(|rule| rule.arch));
         let toolkits = toolkits(matrix);

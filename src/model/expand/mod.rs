@@ -170,6 +170,7 @@ fn assemble(
         jobs,
         excluded,
         claims: Vec::new(),
+        fleet: matrix.fleet.clone(),
         measure: matrix.measure,
         limits: matrix.limits,
         native,

@@ -34,6 +34,7 @@ fn matrix() -> Matrix {
         include: Vec::new(),
         expect: Vec::new(),
         claims: Vec::new(),
+        fleet: Vec::new(),
         measure: Measure::default(),
         limits: Limits::default(),
     }

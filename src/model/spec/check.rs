@@ -63,13 +63,20 @@ pub(super) fn versions(text: &str, known: &Known<'_>) -> Checked {
     Err(Complaint::new(format!("{} matches no known toolkit", quoted(text))).help(known.span()))
 }
 
-/// One toolkit version that exists.
+/// One toolkit version. Whether it has to be a known one depends on the keys beside it; one that was never published
+/// is none.
 pub(super) fn version(text: &str, known: &Known<'_>) -> Checked {
-    let version = text.parse().map_err(|_| {
+    let version: Version = text.parse().map_err(|_| {
         let message = format!("{} is not a toolkit version", quoted(text));
         Complaint::new(message).help(near_version(text, known, "write a major and a minor number: \"12.6\""))
     })?;
-    published(version, known)
+    if beyond(version, known) { Ok(()) } else { published(version, known) }
+}
+
+/// Whether a version is older or newer than all that are known.
+pub(super) fn beyond(version: Version, known: &Known<'_>) -> bool {
+    let (oldest, newest) = (known.versions.iter().min(), known.versions.iter().max());
+    oldest.is_some_and(|oldest| version < *oldest) || newest.is_some_and(|newest| version > *newest)
 }
 
 /// Whether there is such a toolkit.
@@ -92,7 +99,12 @@ pub(super) fn published(version: Version, known: &Known<'_>) -> Checked {
         (_, Some(newest)) if version > *newest => format!("CUDA Toolkit {version} is newer than all that are known"),
         _ => format!("there is no CUDA Toolkit {version}"),
     };
-    Err(Complaint::new(message).help(near_version(&version.to_string(), known, "")))
+    let help = if beyond(version, known) {
+        format!("{}; another is measured where it lies: {{version: \"{version}\", dir: …}} or image: …", known.span())
+    } else {
+        near_version(&version.to_string(), known, "")
+    };
+    Err(Complaint::new(message).help(help))
 }
 
 /// The complaint about text that names no versions.

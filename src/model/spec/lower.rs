@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::error::{Complaint, Findings, quoted};
 use super::node::Node;
 use super::raw::{OneOrMany, RawLimits, RawMatrix, RawMeasure};
-use super::{Input, Known, claims, kernels, places, quantity, rules, shape, toolkits, walk};
+use super::{Input, Known, claims, fleet, kernels, places, quantity, rules, shape, toolkits, walk};
 use crate::model::arch::Arch;
 use crate::model::matrix::{ArchChoice, Limits, Matrix, Measure};
 use crate::model::path::{Family, PathId, PathPattern};
@@ -62,6 +62,7 @@ impl Lower<'_> {
         let include = rules::include(self, raw.include, section("include"), &names);
         let expect = rules::expect(self, raw.expect, section("expect"), &names);
         let claims = claims::lower(self, raw.claims, section("claims"), &names);
+        let fleet = fleet::lower(self, raw.fleet, section("fleet"));
         Matrix {
             origin: self.input.origin.into(),
             toolkits,
@@ -72,6 +73,7 @@ impl Lower<'_> {
             include,
             expect,
             claims,
+            fleet,
             measure: measure(&raw.measure),
             limits: limits(&raw.limits),
         }

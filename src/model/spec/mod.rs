@@ -8,6 +8,7 @@ pub mod builtin;
 mod check;
 mod claims;
 pub mod error;
+mod fleet;
 mod kernels;
 mod lower;
 mod node;

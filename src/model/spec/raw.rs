@@ -70,6 +70,9 @@ pub struct RawMatrix {
     /// Sentences that the run puts to the test.
     #[serde(default)]
     pub claims: Vec<super::raw_claims::RawClaim>,
+    /// Machines that are not here: what would load on each is predicted, and built for.
+    #[serde(default)]
+    pub fleet: Vec<RawFleetEntry>,
     /// How often to launch.
     #[serde(default)]
     pub measure: RawMeasure,
@@ -206,6 +209,16 @@ pub struct RawExpect {
     pub code: Option<String>,
     /// Why; the report says it.
     pub reason: String,
+}
+
+/// A machine that is not here.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawFleetEntry {
+    /// Its driver: `"535.104.05"`, or the branch, `"535"`.
+    pub driver: String,
+    /// Its GPU by name (`T4`, `H200`, `RTX 5090`), or its compute capability, `"7.5"`.
+    pub gpu: String,
 }
 
 /// How often to launch.

@@ -100,7 +100,9 @@ fn toolkit_pattern(lower: &mut Lower<'_>, text: &str, place: Range<usize>, names
         }
         return ToolkitPattern::Name(text.into());
     };
-    if let Some(Err(complaint)) = selector.exact().map(|version| check::published(version, lower.known)) {
+    let listed = |version| names.toolkits.iter().any(|toolkit| toolkit.version == version);
+    let exact = selector.exact().filter(|version| !listed(*version));
+    if let Some(Err(complaint)) = exact.map(|version| check::published(version, lower.known)) {
         lower.complain(place, complaint);
     }
     ToolkitPattern::Versions(selector)

@@ -2,10 +2,10 @@
 //! the table. It says again what the types in `raw.rs` say, because `serde` stops at the first error; a test compares
 //! the two.
 
-use super::check;
 use super::error::Complaint;
 use super::requirement;
 use super::{Known, error::Severity};
+use super::{check, fleet};
 
 /// A check of one word.
 pub(super) type WordCheck = fn(&str, &Known<'_>) -> Result<(), Complaint>;
@@ -76,6 +76,7 @@ pub(super) const MATRIX: Shape = Shape::Map(&[
     optional("include", Shape::List(&Shape::Map(INCLUDE))),
     optional("expect", Shape::List(&Shape::Map(EXPECT))),
     optional("claims", Shape::List(&Shape::Map(CLAIM))),
+    optional("fleet", Shape::List(&Shape::Map(FLEET))),
     optional("measure", Shape::Map(MEASURE)),
     optional("limits", Shape::Map(LIMITS)),
 ]);
@@ -167,6 +168,7 @@ const BOUNDARY: &[Field] = &[
     optional("last_good", Shape::Word(requirement::version)),
     optional("first_bad", Shape::Word(requirement::version)),
 ];
+const FLEET: &[Field] = &[required("driver", Shape::Word(fleet::driver)), required("gpu", Shape::Word(fleet::gpu))];
 
 const MEASURE: &[Field] =
     &[optional("warmup", Shape::Number(check::warmup)), optional("timed", Shape::Number(check::timed))];

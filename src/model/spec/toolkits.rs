@@ -4,11 +4,11 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::Known;
 use super::error::{Complaint, quoted};
 use super::lower::Lower;
 use super::node::Node;
 use super::raw::{RawToolkit, RawToolkitEntry};
+use super::{Known, check};
 use crate::model::matrix::{Toolkit, ToolkitSource};
 use crate::model::selector::Selector;
 use crate::model::version::Version;
@@ -60,6 +60,14 @@ fn unsaid(version: Version) -> Toolkit {
 fn entry(lower: &mut Lower<'_>, raw: RawToolkitEntry, node: &Node) -> Option<Toolkit> {
     // The walk has checked the text.
     let version: Version = raw.version.parse().ok()?;
+    // What lies in a folder or an image can be measured; wheels are pinned for known versions only.
+    if raw.dir.is_none()
+        && raw.image.is_none()
+        && let Err(complaint) = check::published(version, lower.known)
+    {
+        lower.complain(node.place("version"), complaint);
+        return None;
+    }
     let name = raw.name.unwrap_or_else(|| version.to_string());
     // A name that reads as a set of versions would mean two things in rules and in `--select`.
     if let Ok(selector) = name.parse::<Selector>()

@@ -4,6 +4,7 @@
 use super::cellset::CellSet;
 use super::mark::{Tone, sentence};
 use super::places::Places;
+use super::predictions;
 use crate::model::axes::Axes;
 use crate::model::outcome::Outcome;
 use crate::model::record::{Bits, Record, Report};
@@ -105,8 +106,12 @@ pub(super) fn facts(record: &Record) -> Vec<(&'static str, String)> {
         say("expected", Some(format!("{what}, because {}", expectation.reason)));
     }
     if let Some(predicted) = record.predicted.as_ref().filter(|_| Tone::of(record) == Tone::Bad) {
-        let code = predicted.code.as_ref().map_or(String::new(), |code| format!(": {code}"));
-        say("predicted", Some(format!("{}{code} (rule {})", predicted.outcome, predicted.rule)));
+        let holds = match predicted.agrees {
+            Some(true) => ": that held",
+            Some(false) => ": that did NOT hold",
+            None => "",
+        };
+        say("predicted", Some(format!("{}{holds}", predictions::words(predicted))));
     }
     if let Some(explanation) = &record.explanation {
         say("means", Some(explanation.what.clone()));

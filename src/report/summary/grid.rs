@@ -5,7 +5,7 @@ use super::mode_of;
 use super::places::Places;
 use crate::model::axes::Axes;
 use crate::model::path::PathId;
-use crate::model::record::Report;
+use crate::model::record::{Record, Report};
 
 /// One grid: everything but toolkit and path is the same in it.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +44,32 @@ impl Common {
 }
 
 pub(super) fn grids(report: &Report, places: &Places) -> Vec<Grid> {
+    grids_of(report, places, |record| Some(Mark::of(record, mode_of(report, &record.run))))
+}
+
+/// The same grids for each machine that is not here, by what the rules say of it.
+pub(super) fn fleet(report: &Report, places: &Places) -> Vec<Grid> {
+    let mut machines: Vec<(&str, &str)> = Vec::new();
+    for one in report.cells.iter().flat_map(|record| &record.fleet) {
+        let machine = (one.driver.as_str(), one.gpu.as_str());
+        if !machines.contains(&machine) {
+            machines.push(machine);
+        }
+    }
+    let mut all = Vec::new();
+    for (driver, gpu) in machines {
+        let grids = grids_of(report, places, |record| {
+            let said = record.fleet.iter().find(|one| one.driver == driver && one.gpu == gpu);
+            said.map(|one| Mark::predicted(&one.predicted))
+        });
+        all.extend(
+            grids.into_iter().map(|grid| Grid { title: format!("{gpu} with driver {driver}: {}", grid.title), ..grid }),
+        );
+    }
+    all
+}
+
+fn grids_of(report: &Report, places: &Places, mark: impl Fn(&Record) -> Option<Mark>) -> Vec<Grid> {
     let mut grids: Vec<(Common, Grid)> = Vec::new();
     for (index, record) in report.cells.iter().enumerate() {
         let common = Common::of(&record.axes, places.of(index));
@@ -59,7 +85,7 @@ pub(super) fn grids(report: &Report, places: &Places) -> Vec<Grid> {
             rows.push((record.axes.toolkit.clone(), excluded(report, &record.axes, &paths)));
             rows.len() - 1
         });
-        rows[row].1[column] = Some(Mark::of(record, mode_of(report, &record.run)));
+        rows[row].1[column] = mark(record);
     }
     grids.into_iter().map(|(_, grid)| grid).collect()
 }

@@ -71,6 +71,9 @@ fn alarms(report: &Report) -> Vec<String> {
                 .into(),
         );
     }
+    // A run that shows no failure where there must be one shows nothing.
+    let dead = report.runs.iter().filter_map(|run| run.canary.as_ref()).filter(|canary| !canary.valid);
+    alarms.extend(dead.filter_map(|canary| canary.complaint()).map(|complaint| format!("INVALID: {complaint}")));
     if !report.complete {
         alarms.push("INCOMPLETE: not every planned cell ran to its end.".into());
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::model::outcome::{Outcome, Stage};
-use crate::model::record::{GpuMode, Record};
+use crate::model::record::{GpuMode, Predicted, Record};
 
 /// How a cell's end is to be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +97,22 @@ impl Mark {
             | Outcome::NotRun => {}
         }
         Self { tone: Tone::of(record), words }
+    }
+
+    /// The mark of what the rules say of a machine that is not here.
+    #[must_use]
+    pub fn predicted(predicted: &Predicted) -> Self {
+        let tone = match predicted.outcome {
+            Outcome::Pass | Outcome::Loaded | Outcome::Built => Tone::Good,
+            Outcome::Skip => Tone::Skipped,
+            _ => Tone::Foretold,
+        };
+        let words = match (&predicted.code, predicted.stage) {
+            (Some(code), _) => format!("{} {}", predicted.outcome, code.number),
+            (None, Some(stage)) => format!("{} {stage}", predicted.outcome),
+            (None, None) => predicted.outcome.to_string(),
+        };
+        Self { tone, words }
     }
 
     /// The mark of a combination that is not a cell.

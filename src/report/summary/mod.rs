@@ -11,6 +11,7 @@ mod grid;
 mod headline;
 mod mark;
 mod places;
+mod predictions;
 mod suites;
 mod tables;
 
@@ -20,6 +21,7 @@ pub use findings::{Finding, Group};
 pub use grid::Grid;
 pub use headline::Headline;
 pub use mark::{Mark, Tone};
+pub use predictions::Predictions;
 pub use suites::{Case, Status, Suite, Trouble};
 pub use tables::{ARTIFACT_COLUMNS, ArtifactTable, TIMING_COLUMNS, TimingTable};
 
@@ -36,12 +38,16 @@ pub struct Summary {
     pub claims: Vec<ClaimView>,
     /// One compatibility grid for each kernel, architecture, stack and GPU.
     pub grids: Vec<Grid>,
+    /// The same for each machine that is not here, by what the rules say of it.
+    pub fleet: Vec<Grid>,
     /// One table for each toolkit of which something was timed on a GPU or could not get there.
     pub timings: Vec<TimingTable>,
     /// One table for each toolkit of which artifacts were made and nothing was launched.
     pub artifacts: Vec<ArtifactTable>,
     /// What each column means, one sentence each.
     pub legend: Vec<String>,
+    /// What the rules said beforehand, against what happened; none where they said nothing.
+    pub predictions: Option<Predictions>,
     /// Cells that did not end as expected, grouped where they say the same thing.
     pub unexpected: Vec<Finding>,
     /// Cells that failed as `expect:` said.
@@ -70,10 +76,16 @@ impl Summary {
         let places = Places::new(report);
         let (timings, artifacts) = tables::tables(report, &places);
         let verdict = Verdict::new(report, verdicts);
+        let predictions = Predictions::new(report, &places);
+        let mut headline = Headline::new(report);
+        headline.alarms.extend(predictions.as_ref().and_then(Predictions::alarm));
+        let mut closing = closing::bit_identity(report);
+        closing.extend(predictions.as_ref().map(Predictions::line));
         Self {
-            headline: Headline::new(report),
+            headline,
             claims: claims::views(report),
             grids: grid::grids(report, &places),
+            fleet: grid::fleet(report, &places),
             legend: closing::legend(report, !timings.is_empty(), !artifacts.is_empty()),
             timings,
             artifacts,
@@ -85,7 +97,8 @@ impl Summary {
             counts: closing::counts(report),
             suites: suites::suites(report, &places, &verdict),
             verdict,
-            closing: closing::bit_identity(report).into_iter().chain(claims::count(report)).collect(),
+            closing: closing.into_iter().chain(claims::count(report)).collect(),
+            predictions,
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::model::plan::{Cell, Job};
 use crate::model::record::{GpuMode, Record, Source, SourceKind};
 use crate::model::wire::{PathResult, encode};
 use crate::run::names::PathNames;
+use crate::run::recorder::Foresight;
 
 const NONCE: &str = "0123456789abcdef0123456789abcdef";
 
@@ -56,6 +57,7 @@ fn plan(toolkits: &[&str]) -> Arc<Plan> {
         jobs,
         excluded: Vec::new(),
         claims: Vec::new(),
+        fleet: Vec::new(),
         measure: Measure::default(),
         limits: Limits::default(),
         native: Arch::WITHOUT_GPU,
@@ -64,7 +66,8 @@ fn plan(toolkits: &[&str]) -> Arc<Plan> {
 
 fn dispatcher(toolkits: &[&str], slots: usize) -> Dispatcher {
     let names = PathNames::default();
-    let recorder = Recorder { run: "r".into(), gpu: GpuMode::None, contended: false, names };
+    let recorder =
+        Recorder { run: "r".into(), gpu: GpuMode::None, contended: false, names, rules: Foresight::default() };
     Dispatcher::new(plan(toolkits), recorder, slots)
 }
 
@@ -99,7 +102,7 @@ fn ended(job: usize, frames: &[Frame], exit: JobExit) -> Input {
         start_ms: 0.0,
         run_ms: 0.0,
     });
-    Input::Ended { job, report: Box::new(JobReport { end, attach: None, attempts: 1 }) }
+    Input::Ended { job, report: Box::new(JobReport { end, attach: None, measured: None, attempts: 1 }) }
 }
 
 fn path(toolkit: &str, path: &str, outcome: Outcome) -> Frame {

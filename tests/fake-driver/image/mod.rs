@@ -103,6 +103,14 @@ pub(crate) fn load(image: &Image, config: &Config, gpu: &Gpu) -> Result<Module, 
     if config.fault(Kind::CrashLoad, &origin).is_some() {
         return Err(Refusal { stop: Stop::Segfault, log: String::new() });
     }
+    if config.fault(Kind::Blind, &origin).is_some() {
+        return Ok(Module {
+            origin,
+            entries: None,
+            ptx_version: 52,
+            binary_version: number(judge.cc.0 * 10 + judge.cc.1),
+        });
+    }
     let Found { entries, ptx_version, binary_version, .. } = found?;
     Ok(Module { origin, entries, ptx_version: number(ptx_version), binary_version: number(binary_version) })
 }
