@@ -112,7 +112,11 @@ fn line(event: &RunEvent) -> Option<String> {
         RunEvent::JobFinished { job } => format!("{}: ended", clipped(job, TEXT)),
         RunEvent::CellFinished(record) => return unexpected(record),
         RunEvent::Cancelling => "interrupted: ending what runs".into(),
-        RunEvent::JobStage { .. } | RunEvent::JobNoise { .. } | RunEvent::Artifact { .. } | RunEvent::Finished => {
+        RunEvent::Stack(_)
+        | RunEvent::JobStage { .. }
+        | RunEvent::JobNoise { .. }
+        | RunEvent::Artifact { .. }
+        | RunEvent::Finished => {
             return None;
         }
     };
@@ -177,7 +181,7 @@ impl Board {
             }
             RunEvent::Note(_) => self.print(line(event)),
             RunEvent::Cancelling => self.whole.set_message("interrupted: ending what runs"),
-            RunEvent::JobNoise { .. } | RunEvent::Artifact { .. } | RunEvent::Finished => {}
+            RunEvent::Stack(_) | RunEvent::JobNoise { .. } | RunEvent::Artifact { .. } | RunEvent::Finished => {}
         }
     }
 

@@ -16,6 +16,7 @@ pub mod error;
 pub mod image;
 mod lock;
 pub mod pip;
+pub mod stack;
 mod staging;
 mod tree;
 pub mod wheels;

@@ -30,6 +30,7 @@ fn matrix() -> Matrix {
         paths: vec!["driver".parse().unwrap(), "nvrtc-cubin".parse().unwrap()],
         kernels: vec![kernel("k", true, &[Form::Ptx])],
         arch: ArchChoice::Native,
+        stacks: Vec::new(),
         exclude: Vec::new(),
         include: Vec::new(),
         expect: Vec::new(),

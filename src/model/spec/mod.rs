@@ -16,6 +16,7 @@ pub mod raw;
 mod rules;
 mod schema;
 mod shape;
+mod stacks;
 mod toolkits;
 mod walk;
 
