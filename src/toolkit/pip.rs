@@ -69,7 +69,8 @@ impl Pip {
         staging: &Path,
         tick: &(dyn Fn(u64) + Send + Sync),
     ) -> Result<(PipEnd, PipOutput), ProvisionError> {
-        self.watch(self.stack_command(order, staging), staging, tick).await
+        let patient = Self { idle: self.idle.max(order.silence), ..self.clone() };
+        patient.watch(self.stack_command(order, staging), staging, tick).await
     }
 
     /// The interpreter that pip runs in.
@@ -187,6 +188,8 @@ pub(crate) struct StackOrder<'a> {
     pub(crate) target: Option<&'a Path>,
     /// Environment for builds from source.
     pub(crate) env: Vec<(OsString, OsString)>,
+    /// How long nothing may be written, where that is longer than usual: a compiler writes when it is done.
+    pub(crate) silence: Duration,
     /// The work.
     pub(crate) what: StackWork<'a>,
 }

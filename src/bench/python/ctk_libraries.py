@@ -102,15 +102,15 @@ class Cupy:
         return go
 
     def artifact(self):
-        # The cache's files are the SHA-256 of the machine code, then the machine code.
+        # The cache's files are a hash of the artifact in hexadecimal, then the artifact.
         folder = os.environ["CUPY_CACHE_DIR"]
         for name in sorted(os.listdir(folder)):
             with open(os.path.join(folder, name), "rb") as file:
                 data = file.read()
-            at = data.find(b"\x7fELF")
             # CuPy compiles kernels of its own too: ours is the one with our entry.
-            if at >= 0 and self.kernel.name.encode() in data:
-                return data[at:]
+            if self.kernel.name.encode() in data and re.fullmatch(rb"[0-9a-f]+", data[:64]):
+                at = data.find(b"\x7fELF")
+                return data[at:] if at >= 0 else data[64:]
         return None
 
 

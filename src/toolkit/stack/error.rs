@@ -153,7 +153,7 @@ fn unmatched(output: &str) -> Option<(String, String)> {
     let requirement = requirement.split_once(" (from ").map_or(requirement, |(requirement, _)| requirement);
     let versions: Vec<&str> = versions.trim_end_matches(')').split(", ").filter(|version| *version != "none").collect();
     let known = match versions.as_slice() {
-        [] => "the index lists no file of it that fits; is the name right?".into(),
+        [] => "the index lists no file of it that fits: is the name right, and does the index answer?".into(),
         few if few.len() <= SHOWN => format!("there is {}", few.join(", ")),
         many => format!("the newest are {}", many[many.len() - SHOWN..].join(", ")),
     };
@@ -200,7 +200,7 @@ mod tests {
         let nothing = "ERROR: Could not find a version that satisfies the requirement nmpy==1 (from versions: none)\n";
         assert_eq!(
             of(nothing),
-            "pip's index has no nmpy==1 for Python 3.11: the index lists no file of it that fits; is the name right?"
+            "pip's index has no nmpy==1 for Python 3.11: the index lists no file of it that fits: is the name right, and does the index answer?"
         );
     }
 

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -27,6 +28,9 @@ const NEEDED: u64 = 1 << 30;
 
 /// The newest glibc that wheels for another Python are asked for: that of Debian 13 and newer than Ubuntu 24.04's.
 const NEWEST_GLIBC: u32 = 39;
+
+/// One source file of `PyCUDA` takes its compiler 20 s on a core of its own, and minutes on a busy machine.
+const COMPILE: Duration = Duration::from_mins(15);
 
 /// Makes the environments of one stack.
 pub(super) struct Installer<'a> {
@@ -164,7 +168,13 @@ impl Installer<'_> {
             None => lines(packages),
         };
         let found = self
-            .install(&staging, StackOrder { target, env, what: StackWork::Check }, arguments, &requirements, packages)
+            .install(
+                &staging,
+                StackOrder { target, env, silence: Duration::ZERO, what: StackWork::Check },
+                arguments,
+                &requirements,
+                packages,
+            )
             .await?;
         let check = match target {
             Some(target) => check(self.ask.pip, Some(target), staging.path()).await,
@@ -203,7 +213,7 @@ impl Installer<'_> {
         let mut arguments: Vec<OsString> = vec!["--constraint".into(), constraints.into(), "--target".into()];
         arguments.push(staging.path().join("tree").into());
         let interpreter = self.interpreter.map(|found| found.executable.clone());
-        let order = StackOrder { target: interpreter.as_deref(), env, what: StackWork::Check };
+        let order = StackOrder { target: interpreter.as_deref(), env, silence: COMPILE, what: StackWork::Check };
         let found = self.install(&staging, order, arguments, &lines(packages), packages).await?;
         self.finish(entry, &staging, found, String::new()).await
     }
@@ -262,7 +272,7 @@ impl Installer<'_> {
 
 /// What `pip check` says for an interpreter, in one line.
 pub(super) async fn check(pip: &Pip, target: Option<&Path>, staging: &Path) -> String {
-    let order = StackOrder { target, env: Vec::new(), what: StackWork::Check };
+    let order = StackOrder { target, env: Vec::new(), silence: Duration::ZERO, what: StackWork::Check };
     match pip.stack(&order, staging, &|_| ()).await {
         Ok((PipEnd::Code(0), output)) => output.stdout.trim().into(),
         Ok((PipEnd::Code(1), output)) if output.stderr.trim().is_empty() || !output.stdout.trim().is_empty() => {
