@@ -144,7 +144,11 @@ async fn a_request_names_the_hosts_own_paths() {
     let toolkit = bench.dir.path().join("toolkit");
     fs::create_dir(&toolkit).unwrap();
     let mut spec = job("request");
-    spec.task = BenchTask::Run { request: Box::new(request(&toolkit)), toolkit_dir: Some(toolkit.clone()) };
+    spec.task = BenchTask::Run {
+        request: Box::new(request(&toolkit)),
+        toolkit_dir: Some(toolkit.clone()),
+        folders: Vec::new(),
+    };
     let end = run(&bench, &spec).await.unwrap();
     let read: Request = serde_json::from_str(&end.output.noise).unwrap();
     assert!(read.work.is_absolute());

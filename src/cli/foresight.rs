@@ -17,7 +17,7 @@ use crate::model::record::{FleetPrediction, Predicted};
 /// What the rules say of each cell of a plan, in the plan's order.
 pub(crate) struct Foreseen {
     /// On this machine.
-    pub(crate) here: Vec<Predicted>,
+    pub(crate) here: Vec<Option<Predicted>>,
     /// On each machine of the fleet.
     pub(crate) fleet: Vec<Vec<FleetPrediction>>,
 }
@@ -48,7 +48,9 @@ impl Foreseen {
         let mut value = to_json(plan);
         let cells = value["cells"].as_array_mut().into_iter().flatten();
         for ((cell, here), fleet) in cells.zip(&self.here).zip(&self.fleet) {
-            cell["predicted"] = json!(here);
+            if let Some(here) = here {
+                cell["predicted"] = json!(here);
+            }
             if !fleet.is_empty() {
                 cell["fleet"] = json!(fleet);
             }
@@ -58,7 +60,8 @@ impl Foreseen {
 
     /// ` predicted: fail at load with X (222), by ptx-isa`, and a line for each machine of the fleet.
     pub(crate) fn text(&self, index: usize) -> String {
-        let mut out = format!("  predicted: {}", words(&self.here[index]));
+        let here = self.here[index].as_ref();
+        let mut out = here.map(|here| format!("  predicted: {}", words(here))).unwrap_or_default();
         for one in &self.fleet[index] {
             let _ = write!(out, "\n    {} with driver {}: {}", one.gpu, one.driver, words(&one.predicted));
         }
@@ -68,6 +71,7 @@ impl Foreseen {
     /// Makes predicted failures the expectations of cells that have none.
     pub(crate) fn adopt(&self, plan: &mut Plan, only: impl Fn(Arch) -> bool) {
         for (cell, predicted) in plan.cells.iter_mut().zip(&self.here) {
+            let Some(predicted) = predicted else { continue };
             if cell.expectation.is_none() && predicted.outcome == Outcome::Fail && only(cell.axes.arch) {
                 let says = find(&predicted.rule).map_or("", |rule| rule.says);
                 cell.expectation = Some(Expectation {

@@ -26,6 +26,7 @@ use crate::model::event::RunEvent;
 use crate::model::matrix::{Matrix, Toolkit, ToolkitSource};
 use crate::model::plan::Plan;
 use crate::model::record::{Record, Run};
+use crate::model::stack::StackRecord;
 use crate::report::claims;
 use crate::report::error::ReportError;
 use crate::report::journal::{Journal, write_reports};
@@ -121,6 +122,7 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         canary: None,
         matrix: names.translate_text(&plan.origin, &[]),
         notes,
+        stacks: Vec::new(),
     };
     let (mut journal, begun) = match resumed {
         Some(resumed) => resumed.begin(&plan, &mut run)?,
@@ -134,7 +136,7 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         limit: Duration::from_millis(plan.limits.timeout_ms),
     };
     let provisioner = Provisioner {
-        cache,
+        cache: cache.clone(),
         pip: Pip::default(),
         source,
         engine: engine.clone(),
@@ -151,6 +153,8 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         env,
         canary: OnceCell::new(),
         measured: Mutex::default(),
+        cache,
+        pip: Pip::default(),
     };
     let mut watcher = Watcher::new(journal, begun, &arguments, &mut run, names);
     watcher.announce(&provisioner, &rest).await;
@@ -278,6 +282,10 @@ impl<'a> Watcher<'a> {
             RunEvent::Artifact { bytes, .. } => journal.artifact(bytes).map(drop),
             RunEvent::CellFinished(record) => journal.record(record),
             RunEvent::ClaimFinished(result) => journal.claim(result),
+            RunEvent::Stack(stack) => {
+                self.keep_stack(stack);
+                Ok(())
+            }
             RunEvent::Started { .. }
             | RunEvent::Provision { .. }
             | RunEvent::JobStarted { .. }
@@ -286,6 +294,20 @@ impl<'a> Watcher<'a> {
             | RunEvent::ClaimStep { .. }
             | RunEvent::Cancelling
             | RunEvent::Finished => Ok(()),
+        }
+    }
+
+    /// One record for each stack, though it is built against each toolkit.
+    fn keep_stack(&mut self, stack: &StackRecord) {
+        match self.run.stacks.iter_mut().find(|known| known.name == stack.name) {
+            Some(known) => {
+                let new = stack.built.iter().filter(|built| !known.built.contains(built)).cloned().collect::<Vec<_>>();
+                known.built.extend(new);
+                let new =
+                    stack.warnings.iter().filter(|text| !known.warnings.contains(text)).cloned().collect::<Vec<_>>();
+                known.warnings.extend(new);
+            }
+            None => self.run.stacks.push(stack.clone()),
         }
     }
 

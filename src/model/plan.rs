@@ -11,6 +11,7 @@ use super::axes::Axes;
 use super::fleet::FleetEntry;
 use super::kernel::Kernel;
 use super::matrix::{Expectation, Limits, Measure, Toolkit};
+use super::stack::Stack;
 use super::wire::hex;
 
 /// Everything that a run will do.
@@ -22,6 +23,8 @@ pub struct Plan {
     pub toolkits: Vec<Toolkit>,
     /// The kernels that at least one cell uses.
     pub kernels: Vec<Kernel>,
+    /// The stacks that at least one cell uses.
+    pub stacks: Vec<Stack>,
     /// The cells, in report order.
     pub cells: Vec<Cell>,
     /// The jobs, in the order in which they start.
@@ -62,7 +65,7 @@ impl Plan {
             });
             let cells = (rest.cells.len()..rest.cells.len() + left.len()).collect();
             rest.cells.extend(left.into_iter().cloned());
-            rest.jobs.push(Job { id: job.id.clone(), toolkit, kernel: job.kernel, cells });
+            rest.jobs.push(Job { id: job.id.clone(), toolkit, kernel: job.kernel, stack: job.stack, cells });
         }
         rest
     }
@@ -101,12 +104,14 @@ pub struct Cell {
 /// What one container does: all paths of one toolkit, kernel and stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// `kernel=vector_add,toolkit=12.6`.
+    /// `kernel=vector_add,toolkit=12.6`, with `stack=` between them where there is one.
     pub id: String,
     /// Index into [`Plan::toolkits`].
     pub toolkit: usize,
     /// Index into [`Plan::kernels`].
     pub kernel: usize,
+    /// Index into [`Plan::stacks`].
+    pub stack: Option<usize>,
     /// Indices into [`Plan::cells`].
     pub cells: Vec<usize>,
 }
@@ -139,13 +144,14 @@ mod tests {
                 let axes = Axes { toolkit, path, kernel: "k".into(), arch: Arch::WITHOUT_GPU, stack: None };
                 cells.push(Cell { id: axes.id(), axes, expectation: None });
             }
-            jobs.push(Job { id: name.into(), toolkit: index, kernel: 0, cells: vec![2 * index, 2 * index + 1] });
+            let cells = vec![2 * index, 2 * index + 1];
+            jobs.push(Job { id: name.into(), toolkit: index, kernel: 0, stack: None, cells });
         }
         let (measure, limits) = (Measure::default(), Limits::default());
         let (origin, native) = ("test".into(), Arch::WITHOUT_GPU);
         let (kernels, excluded, claims) = (Vec::new(), Vec::new(), Vec::new());
-        let fleet = Vec::new();
-        Plan { origin, toolkits, kernels, cells, jobs, excluded, measure, limits, native, claims, fleet }
+        let (fleet, stacks) = (Vec::new(), Vec::new());
+        Plan { origin, toolkits, kernels, stacks, cells, jobs, excluded, measure, limits, native, claims, fleet }
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub(super) fn run(id: &str, started: &str) -> Run {
         canary: None,
         matrix: "built-in".into(),
         notes: Vec::new(),
+        stacks: Vec::new(),
     }
 }
 

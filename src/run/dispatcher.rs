@@ -9,10 +9,13 @@ use super::recorder::{JobContext, Recorder, mapped};
 use crate::compat::predict::Measured;
 use crate::engine::job::{EngineError, JobEnd, JobExit};
 use crate::model::event::{ProvisionStep, RunEvent};
+use crate::model::outcome::Stage;
+use crate::model::path::Family;
 use crate::model::place::Provisioned;
 use crate::model::plan::Plan;
 use crate::model::record::Gpu;
 use crate::model::wire::{Decoder, Failure, Frame, Piece};
+use crate::toolkit::stack::ReadyStack;
 
 /// Toolkits that are fetched side by side: two keep the network busy while one is being unpacked.
 const PROVISION_SLOTS: usize = 2;
@@ -72,6 +75,26 @@ pub struct JobReport {
     pub measured: Option<Measured>,
     /// How often it was started.
     pub attempts: u32,
+    /// Its Python packages, or why they are not there; none where it needs none.
+    pub stack: Option<Result<ReadyStack, Failure>>,
+}
+
+impl JobReport {
+    /// A job that ended before it had any packages.
+    #[must_use]
+    pub fn bare(end: Result<JobEnd, EngineError>, attempts: u32) -> Self {
+        Self { end, attach: None, measured: None, attempts, stack: None }
+    }
+
+    /// Why the packages of a Python library are not there.
+    fn lacking(&self, family: Family) -> Option<Failure> {
+        match self.stack.as_ref().filter(|_| family.is_python())? {
+            Err(failure) => Some(failure.clone()),
+            Ok(ready) => ready.failed.iter().find(|(failed, ..)| *failed == family).map(|(_, reason, detail)| {
+                Failure { stage: Stage::Provision, code: None, reason: reason.clone(), detail: detail.clone() }
+            }),
+        }
+    }
 }
 
 /// Something that the runner is to do.
@@ -254,9 +277,18 @@ impl Dispatcher {
             measured: report.measured.as_ref(),
             attach: report.attach.as_deref(),
             attempts: report.attempts,
+            stack: report.stack.as_ref().and_then(|stack| stack.as_ref().ok()),
         };
+        if let Some(ready) = context.stack {
+            reaction.events.push(RunEvent::Stack(Box::new(ready.record.clone())));
+        }
         for cell in &job.cells {
             let cell = &plan.cells[*cell];
+            if let Some(failure) = report.lacking(cell.axes.path.family) {
+                let record = self.recorder.record_failure(cell, context, failure);
+                reaction.events.push(RunEvent::CellFinished(Box::new(record)));
+                continue;
+            }
             let taken = harvest.take(&cell.id, context.kernel, &report.end);
             let sha256 = taken.result.artifact.as_ref().map(|artifact| artifact.sha256.clone());
             let record = self.recorder.record(cell, context, taken.result, taken.artifact.as_deref());
@@ -311,7 +343,7 @@ impl Dispatcher {
 
     fn context(plan: &Plan, job: usize) -> JobContext<'_> {
         let kernel = &plan.kernels[plan.jobs[job].kernel];
-        JobContext { kernel, provisioned: None, mapped: &[], measured: None, attach: None, attempts: 0 }
+        JobContext { kernel, provisioned: None, mapped: &[], measured: None, attach: None, attempts: 0, stack: None }
     }
 
     fn fail_job(&mut self, index: usize, failure: &Failure, reaction: &mut Reaction) {

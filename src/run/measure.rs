@@ -116,12 +116,17 @@ impl Worker {
             measure: self.plan.measure,
             path_timeout_ms: self.plan.limits.timeout_ms,
             work: PathBuf::new(),
+            stack: None,
         };
         JobSpec {
             run: self.run.clone(),
             job: name.into(),
             place: provisioned.place.clone(),
-            task: BenchTask::Run { request: Box::new(request), toolkit_dir: provisioned.dir.clone() },
+            task: BenchTask::Run {
+                request: Box::new(request),
+                toolkit_dir: provisioned.dir.clone(),
+                folders: Vec::new(),
+            },
             attach,
             limits: self.plan.limits,
             deadline: DEADLINE,

@@ -181,5 +181,5 @@ fn internal_failure(error: &tokio::task::JoinError) -> Failure {
 
 fn internal_report(error: &tokio::task::JoinError) -> JobReport {
     let end = Err(EngineError::Lost(format!("ctk-matrix itself failed: {error}")));
-    JobReport { end, attach: None, measured: None, attempts: 1 }
+    JobReport::bare(end, 1)
 }

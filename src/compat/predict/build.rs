@@ -33,7 +33,9 @@ pub(super) fn build(path: PathId, arch: Arch, toolkit: &ToolkitSide<'_>) -> Resu
         let code = match path.family {
             Family::Nvrtc if rule == "family-arch" => codes::nvrtc(6),
             Family::Nvrtc => codes::nvrtc(5),
-            Family::Driver | Family::Nvcc => crate::model::outcome::Code { name: "EXIT".into(), number: 1 },
+            Family::Driver | Family::Nvcc | Family::CudaCore | Family::Cupy | Family::Numba | Family::Pycuda => {
+                crate::model::outcome::Code { name: "EXIT".into(), number: 1 }
+            }
         };
         return Err(predicted(Outcome::Fail, Some(Stage::Build), Some(code), rule));
     }

@@ -113,29 +113,31 @@ impl Predictor {
         Self { kernels: kernels.iter().map(|kernel| (kernel.name.clone(), facts(kernel))).collect() }
     }
 
-    /// What will come of a cell. Without a machine nothing is loaded.
+    /// What will come of a cell. Without a machine nothing is loaded. Nothing is said of the Python libraries: what
+    /// they compile with, and for, is their own choice.
     #[must_use]
-    pub fn cell(&self, axes: &Axes, toolkit: &ToolkitSide<'_>, machine: Option<&Machine>) -> Predicted {
+    pub fn cell(&self, axes: &Axes, toolkit: &ToolkitSide<'_>, machine: Option<&Machine>) -> Option<Predicted> {
         let path = axes.path;
         if let Some((_, rule)) = toolkit.absent.iter().find(|(family, _)| *family == path.family) {
-            return predicted(Outcome::Skip, None, None, rule);
+            return Some(predicted(Outcome::Skip, None, None, rule));
         }
         if let Some(refused) = machine.and_then(driver_init) {
-            return refused;
+            return Some(refused);
         }
         let facts = self.kernels.get(&axes.kernel);
         let made = match path.family {
             Family::Driver => match facts.and_then(|facts| facts.prebuilt.get(&path.form)) {
                 Some(made) => made.clone(),
-                None => return predicted(Outcome::Skip, None, None, "artifact-form"),
+                None => return Some(predicted(Outcome::Skip, None, None, "artifact-form")),
             },
             Family::Nvrtc | Family::Nvcc => match build::build(path, axes.arch, toolkit) {
                 Ok(pieces) => Made::Whole(path.form, pieces),
-                Err(refused) => return refused,
+                Err(refused) => return Some(refused),
             },
+            Family::CudaCore | Family::Cupy | Family::Numba | Family::Pycuda => return None,
         };
         let launches = facts.is_some_and(|facts| facts.launches);
-        made.on(machine, launches)
+        Some(made.on(machine, launches))
     }
 
     /// What the rules say of the cell on each machine of the fleet. Whether these machines' toolkits come with nvcc
@@ -144,7 +146,7 @@ impl Predictor {
     pub fn fleet(&self, axes: &Axes, version: Version, fleet: &[FleetEntry]) -> Vec<FleetPrediction> {
         let say = |entry: &FleetEntry| {
             let machine = Machine::of_fleet(entry)?;
-            Some(of_fleet(entry, self.cell(axes, &ToolkitSide::whole(version), Some(&machine))))
+            Some(of_fleet(entry, self.cell(axes, &ToolkitSide::whole(version), Some(&machine))?))
         };
         fleet.iter().filter_map(say).collect()
     }

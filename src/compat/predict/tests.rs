@@ -144,8 +144,9 @@ fn axes(toolkit: &str, path: &str, target: &str) -> Axes {
 
 /// `outcome[ stage][ code] rule`.
 fn cell(toolkit: &str, path: &str, target: &str, machine: Option<&Machine>) -> String {
-    let found =
-        Predictor::new(&[kernel()]).cell(&axes(toolkit, path, target), &ToolkitSide::whole(version(toolkit)), machine);
+    let found = Predictor::new(&[kernel()])
+        .cell(&axes(toolkit, path, target), &ToolkitSide::whole(version(toolkit)), machine)
+        .unwrap();
     let stage = found.stage.map(|stage| format!(" {stage}")).unwrap_or_default();
     let code = found.code.map(|code| format!(" {}", code.number)).unwrap_or_default();
     format!("{}{stage}{code} {}", found.outcome, found.rule)
@@ -194,9 +195,9 @@ fn what_the_source_lacks_is_skipped() {
     let absent = [(Family::Nvcc, "wheels-carry")];
     let without = ToolkitSide { absent: &absent, ..ToolkitSide::whole(version("12.6")) };
     let predictor = Predictor::new(&[kernel()]);
-    let found = predictor.cell(&axes("12.6", "nvcc-ptx", "9.0"), &without, Some(&h200()));
+    let found = predictor.cell(&axes("12.6", "nvcc-ptx", "9.0"), &without, Some(&h200())).unwrap();
     assert_eq!((found.outcome, found.rule.as_str()), (Outcome::Skip, "wheels-carry"));
-    let found = predictor.cell(&axes("12.6", "nvrtc-ptx", "9.0"), &without, Some(&h200()));
+    let found = predictor.cell(&axes("12.6", "nvrtc-ptx", "9.0"), &without, Some(&h200())).unwrap();
     assert_eq!(found.outcome, Outcome::Pass);
 }
 
@@ -227,7 +228,7 @@ fn every_rule_that_decides_is_in_the_table() {
             for path in crate::model::path::PathId::ALL {
                 for target in toolkit.targets.value.all() {
                     let axes = axes("t", &path.to_string(), &target.to_string());
-                    let found = predictor.cell(&axes, &ToolkitSide::whole(toolkit.version), Some(&machine));
+                    let found = predictor.cell(&axes, &ToolkitSide::whole(toolkit.version), Some(&machine)).unwrap();
                     assert!(find(&found.rule).is_some(), "{}", found.rule);
                 }
             }
@@ -240,7 +241,7 @@ fn a_toolkit_that_is_not_in_the_catalogue_is_judged_by_what_was_measured_of_it()
     let measured = Measured { ptx_isa: version("9.6"), targets: vec![arch("9.0")], soname: "libnvrtc.so.13".into() };
     let toolkit = ToolkitSide { measured: Some(&measured), ..ToolkitSide::whole(version("13.6")) };
     let said = |path: &str, target: &str, toolkit: &ToolkitSide<'_>, machine: &Machine| {
-        let found = Predictor::new(&[kernel()]).cell(&axes("13.6", path, target), toolkit, Some(machine));
+        let found = Predictor::new(&[kernel()]).cell(&axes("13.6", path, target), toolkit, Some(machine)).unwrap();
         format!("{} {}", found.outcome, found.rule)
     };
     let newest = Machine { cuda: version("13.6"), ..h200() };

@@ -20,6 +20,7 @@ mod requirement;
 mod rules;
 mod schema;
 mod shape;
+mod stacks;
 mod toolkits;
 mod walk;
 
