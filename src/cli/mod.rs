@@ -1,11 +1,13 @@
 //! The command line: clap types, one short function per subcommand, exit codes. [`main`] is the whole program.
 
+mod announce;
 mod args;
 mod context;
 mod elf;
 pub mod exit;
 mod gc;
 mod host;
+mod lock;
 mod plan;
 mod report;
 mod run;
@@ -28,6 +30,7 @@ pub fn main() -> ExitCode {
         Subcommand::Plan(plan) => plan::plan(&plan),
         Subcommand::Report(report) => report::report(&report),
         Subcommand::Toolkit(toolkit) => toolkit::toolkit(toolkit),
+        Subcommand::Lock(lock) => lock::lock(&lock),
         Subcommand::Gc(gc) => gc::gc(&gc),
         Subcommand::Schema => context::print(&format!("{:#}\n", crate::model::spec::json_schema())),
         Subcommand::Completions { shell } => completions(shell),

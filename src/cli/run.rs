@@ -12,7 +12,7 @@ use super::context;
 use super::exit::{Code, Failure};
 use super::report::{failure, summarise, terminal_text};
 use super::signals::Signals;
-use super::{elf, host};
+use super::{announce, elf, host, lock};
 use crate::engine::attach::GpuChoice;
 use crate::engine::{Engine, EngineChoice};
 use crate::model::arch::Arch;
@@ -25,6 +25,7 @@ use crate::report::journal::{Journal, write_reports};
 use crate::report::progress::{Progress, ProgressMode};
 use crate::report::read;
 use crate::run::gpu::{GpuSetup, Search};
+use crate::run::images::Images;
 use crate::run::provision::{Provisioner, SourceChoice};
 use crate::run::recorder::Recorder;
 use crate::run::runner::{RunEnd, Runner};
@@ -74,7 +75,7 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
     let (gpu, note) = found.map_err(|error| Failure::new(Code::Engine, error))?;
     let native = gpu.gpu().map_or(Arch::WITHOUT_GPU, |gpu| gpu.cc);
     let plan = Arc::new(context::plan(&matrix, &arguments.matrix, native)?);
-    let source = source_choice(arguments.source);
+    let source = source_choice(arguments.images.source);
     if uses_userland(&plan, &engine, source)
         && let Err(error) = gpu.attach_userland(&search).await
     {
@@ -101,23 +102,31 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         matrix: names.translate_text(&plan.origin, &[]),
         notes,
     };
+    let lock = if arguments.locked { Some(lock::read(&arguments.matrix.matrix)?) } else { None };
+    let mut provisioner = Provisioner {
+        cache,
+        pip: Pip::default(),
+        source,
+        engine: engine.clone(),
+        images: Images::of(arguments.images.image_repository.clone()),
+        lock,
+        bench_glibc: elf::glibc_floor(&bench),
+    };
+    lock::hold(&provisioner, &plan).await?;
+    let lines = announce::announce(&mut provisioner, &plan, arguments.max_download).await?;
+    if let Some(code) = signals.code() {
+        return Ok(code);
+    }
     let dir = arguments.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(host::folder_name()));
     let journal = Journal::create(&dir, &run, &plan.cells, &plan.excluded).map_err(|error| {
         failure(if matches!(error, ReportError::Occupied { .. }) { Code::Usage } else { Code::Report }, error)
     })?;
 
     let contended = slots > 1 && plan.jobs.len() > 1;
-    let provisioner = Provisioner {
-        cache,
-        pip: Pip::default(),
-        source,
-        engine: engine.clone(),
-        bench_glibc: elf::glibc_floor(&bench),
-    };
     let recorder = Recorder { run: id.clone(), gpu: gpu.mode(), contended, names };
     let worker = Worker { plan: Arc::clone(&plan), engine, host: processes, gpu, choice, run: id, env };
     let mut watcher = Watcher::new(journal, &arguments, &mut run);
-    watcher.announce(&provisioner, &plan).await;
+    watcher.announce(&lines);
     let runner = Runner { worker: Arc::new(worker), provisioner: Arc::new(provisioner), recorder, slots };
     let end = watcher.watch(runner, &signals, cancel).await;
     watcher.finish(&end, &signals, &plan)
@@ -148,16 +157,9 @@ impl<'a> Watcher<'a> {
     }
 
     /// Says what will be fetched, before anything is.
-    async fn announce(&mut self, provisioner: &Provisioner, plan: &Plan) {
-        let downloads = provisioner.downloads(&plan.toolkits).await;
-        if !downloads.is_empty() {
-            let total = crate::model::units::bytes(downloads.iter().map(|(_, bytes)| bytes).sum());
-            let each: Vec<String> = downloads
-                .iter()
-                .map(|(name, bytes)| format!("{name} {}", crate::model::units::bytes(*bytes)))
-                .collect();
-            let note = format!("to download: {total} of NVIDIA's wheels ({})", each.join(", "));
-            self.progress.event(&RunEvent::Note(note));
+    fn announce(&mut self, lines: &[String]) {
+        for note in lines {
+            self.progress.event(&RunEvent::Note(note.clone()));
         }
         for note in self.run.notes.clone() {
             self.progress.event(&RunEvent::Note(note));
@@ -244,7 +246,7 @@ impl<'a> Watcher<'a> {
     }
 }
 
-fn engine_choice(argument: EngineArgument) -> EngineChoice {
+pub(super) fn engine_choice(argument: EngineArgument) -> EngineChoice {
     match argument {
         EngineArgument::Auto => EngineChoice::Auto,
         EngineArgument::Docker => EngineChoice::Docker,
@@ -252,7 +254,7 @@ fn engine_choice(argument: EngineArgument) -> EngineChoice {
     }
 }
 
-fn source_choice(argument: SourceArgument) -> SourceChoice {
+pub(super) fn source_choice(argument: SourceArgument) -> SourceChoice {
     match argument {
         SourceArgument::Auto => SourceChoice::Auto,
         SourceArgument::Image => SourceChoice::Image,

@@ -7,6 +7,7 @@ pub mod event;
 #[cfg(feature = "host")]
 pub mod expand;
 pub mod kernel;
+pub mod lock;
 pub mod matrix;
 #[cfg(feature = "host")]
 pub(crate) mod nearest;

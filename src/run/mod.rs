@@ -4,6 +4,8 @@ pub mod dispatcher;
 pub mod gpu;
 pub mod gpu_lock;
 pub mod harvest;
+pub mod images;
+mod locked;
 pub mod names;
 pub mod nonce;
 pub mod provision;

@@ -4,10 +4,13 @@
 mod api;
 mod connect;
 mod container;
+mod credentials;
 mod gc;
 mod image;
 mod lifecycle;
 mod owner;
+mod pull;
+mod registry;
 mod userland;
 
 use std::path::PathBuf;
@@ -16,6 +19,8 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 pub use gc::{Fate, GcItem};
+pub use pull::{Pace, PullAsk, PullError};
+pub use registry::Remote;
 
 use super::attach::EngineFeatures;
 use super::cancel::to_its_end;
@@ -93,6 +98,28 @@ impl Docker {
     /// What an image on this machine is, read without starting it; none if it is not on this machine.
     pub async fn inspect_image(&self, reference: &str) -> Result<Option<ImageFacts>, EngineError> {
         image::inspect(self, reference).await
+    }
+
+    /// What an image's registry says of it, before anything is pulled.
+    pub async fn look_up(&self, reference: &str) -> Result<Remote, PullError> {
+        registry::look_up(self, reference).await
+    }
+
+    /// Pulls an image. Dropping the future ends the pull.
+    pub async fn pull(&self, ask: &PullAsk<'_>) -> Result<(), PullError> {
+        pull::pull(self, ask).await
+    }
+
+    /// The id of what a reference stands for now; none if it is not on this machine.
+    pub async fn image_id(&self, reference: &str) -> Result<Option<String>, EngineError> {
+        let found = self.api.image(reference).await.map_err(api::Failure::into_error)?;
+        Ok(found.and_then(|image| image.id))
+    }
+
+    /// Where the engine keeps its images, if it says so.
+    pub async fn data_root(&self) -> Option<PathBuf> {
+        let system = self.api.system().await.ok()?;
+        system.docker_root_dir.filter(|folder| !folder.is_empty()).map(PathBuf::from)
     }
 
     /// Removes the containers of runs that are no more, and says what it found. With `dry_run` nothing is removed.

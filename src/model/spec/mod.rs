@@ -11,7 +11,7 @@ mod kernels;
 mod lower;
 mod node;
 mod places;
-mod quantity;
+pub(crate) mod quantity;
 pub mod raw;
 mod rules;
 mod schema;
