@@ -76,9 +76,11 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
     let native = gpu.gpu().map_or(Arch::WITHOUT_GPU, |gpu| gpu.cc);
     let plan = Arc::new(context::plan(&matrix, &arguments.matrix, native)?);
     let source = source_choice(arguments.images.source);
-    if uses_userland(&plan, &engine, source)
-        && let Err(error) = gpu.attach_userland(&search).await
-    {
+    let userland = uses_userland(&plan, &engine, source);
+    if userland && let Some(why) = engine.without_userland() {
+        return Err(Failure::new(Code::Engine, why));
+    }
+    if userland && let Err(error) = gpu.attach_userland(&search).await {
         return signals.code().map_or_else(|| Err(engine_failure(error)), Ok);
     }
 

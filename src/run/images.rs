@@ -109,6 +109,7 @@ impl Provisioner {
             if let Some((reference, bytes)) = image {
                 downloads.images.push(ImageDownload { toolkit: toolkit.name.clone(), reference, bytes });
             } else if self.source != SourceChoice::Image
+                && (toolkit.base.is_some() || self.engine.without_userland().is_none())
                 && let Some(bytes) = wheels.map(|wheels| wheels.download_size(&self.cache)).filter(|bytes| *bytes > 0)
             {
                 downloads.wheels.push((toolkit.name.clone(), bytes));

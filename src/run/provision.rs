@@ -83,6 +83,11 @@ impl Provisioner {
             }
             ToolkitSource::Unsaid | ToolkitSource::Dir(_) => {}
         }
+        if toolkit.base.is_none()
+            && let Some(why) = self.engine.without_userland()
+        {
+            return Err(failure(why));
+        }
         let wheels = self.wheels(toolkit);
         let (cache, pip) = (&self.cache, &self.pip);
         let ask = Ask { toolkit, wheels: wheels.as_ref(), cache, pip, progress, note, cancel: cancel.clone() };

@@ -6,7 +6,6 @@
 use std::env;
 use std::fs;
 use std::io;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use super::super::attach::EngineFeatures;
 use super::super::handover::checked_bench;
 use super::super::job::EngineError;
 use super::api::{Api, Failure};
-use super::{About, Docker};
+use super::{About, Docker, reach};
 use crate::model::record::{EngineInfo, EngineKind};
 
 /// Docker 20.10, the oldest that is tested.
@@ -37,6 +36,8 @@ pub(super) struct Wish {
     named: bool,
     /// A docker context other than the default one, which is not used.
     context: Option<String>,
+    /// Whether it is to be found out if the engine sees this machine's files.
+    doubt: bool,
 }
 
 impl Wish {
@@ -44,7 +45,7 @@ impl Wish {
     pub(super) fn of_this_process() -> Self {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
         if let Some(host) = variable("DOCKER_HOST") {
-            return Self::address(&host);
+            return Self { doubt: true, ..Self::address(&host) };
         }
         let mut addresses = vec!["unix:///var/run/docker.sock".to_owned()];
         // A daemon without root listens here.
@@ -52,12 +53,12 @@ impl Wish {
         let folder = variable("DOCKER_CONFIG").map(PathBuf::from);
         let folder = folder.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".docker")));
         let context = variable("DOCKER_CONTEXT").or_else(|| current_context(&folder?.join("config.json")));
-        Self { addresses, named: false, context: context.filter(|name| name != "default") }
+        Self { addresses, named: false, context: context.filter(|name| name != "default"), doubt: false }
     }
 
     /// One address.
     pub(super) fn address(address: &str) -> Self {
-        Self { addresses: vec![address.into()], named: true, context: None }
+        Self { addresses: vec![address.into()], named: true, context: None, doubt: !address.starts_with("unix://") }
     }
 }
 
@@ -69,13 +70,18 @@ fn current_context(file: &Path) -> Option<String> {
 pub(super) async fn connect(wish: Wish, bench: PathBuf) -> Result<Docker, EngineError> {
     let mut absent = Vec::new();
     for address in &wish.addresses {
-        match reach(address, wish.named).await {
+        match open(address, wish.named).await {
             Ok(client) => {
                 let bench = checked_bench(&bench, true)?;
                 let context = wish.context.as_ref().map(|name| {
                     format!("docker context `{name}` is not used, {address} is: set DOCKER_HOST to use another engine")
                 });
-                return describe(Api::new(client), address, bench, context.into_iter().collect()).await;
+                let notes = context.into_iter().collect();
+                let mut docker = describe(Api::new(client), address, bench, notes).await?;
+                if wish.doubt && !reach::sees_our_files(&docker.api).await {
+                    docker.becomes_remote(address);
+                }
+                return Ok(docker);
             }
             Err(EngineError::Absent(why)) => absent.push(why),
             Err(error) => return Err(error),
@@ -85,7 +91,7 @@ pub(super) async fn connect(wish: Wish, bench: PathBuf) -> Result<Docker, Engine
 }
 
 /// Opens a connection by hand first: bollard gives one error for a missing socket, a dead one and a forbidden one.
-async fn reach(address: &str, named: bool) -> Result<bollard::Docker, EngineError> {
+async fn open(address: &str, named: bool) -> Result<bollard::Docker, EngineError> {
     let said = if named { format!("DOCKER_HOST={address}") } else { address.to_owned() };
     let refuses = |why: &str| EngineError::Refuses(format!("{said} {why}"));
     let wrong = |error: bollard::errors::Error| refuses(&format!("cannot be used: {error}"));
@@ -95,18 +101,12 @@ async fn reach(address: &str, named: bool) -> Result<bollard::Docker, EngineErro
         return bollard::Docker::connect_with_unix(path, CLIENT_TIMEOUT, bollard::API_DEFAULT_VERSION).map_err(wrong);
     }
     let Some(place) = address.strip_prefix("tcp://").or_else(|| address.strip_prefix("http://")) else {
-        return Err(refuses("is not an address that ctk-matrix speaks to: unix:// and tcp:// on this machine are"));
+        return Err(refuses("is not an address that ctk-matrix speaks to: unix:// and tcp:// are"));
     };
     if env::var_os("DOCKER_TLS_VERIFY").is_some_and(|value| !value.is_empty()) {
         return Err(refuses("asks for TLS, which ctk-matrix does not speak: use the engine's unix:// socket"));
     }
     let place = place.trim_end_matches('/');
-    let host = place.rsplit_once(':').map_or(place, |(host, _)| host).trim_matches(['[', ']']);
-    if host != "localhost" && !host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()) {
-        return Err(refuses(
-            "is another machine, which binds of this machine's folders do not reach: run ctk-matrix there",
-        ));
-    }
     let connection = timeout(CONNECT, TcpStream::connect(place)).await;
     check(connection.map(|connected| connected.map(drop)), place)?;
     let address = format!("tcp://{place}");
@@ -175,6 +175,7 @@ async fn describe(api: Api, address: &str, bench: PathBuf, notes: Vec<String>) -
         features,
         selinux: security.iter().any(|option| option.split(',').any(|part| part == "name=selinux")),
         notes,
+        remote: None,
     };
     Ok(Docker { api, about: Arc::new(about) })
 }
@@ -243,15 +244,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn addresses_that_lead_elsewhere_are_refused_in_one_line() {
-        for (address, part) in [
-            ("ssh://host", "unix:// and tcp:// on this machine are"),
-            ("tcp://192.0.2.1:2375", "is another machine"),
-            ("tcp://engine.example:2375", "is another machine"),
-        ] {
-            let EngineError::Refuses(text) = error(address).await else { panic!("took {address}") };
-            assert!(text.contains(part) && !text.contains('\n'), "{text}");
-        }
+    async fn an_address_that_ctk_matrix_does_not_speak_to_is_refused_in_one_line() {
+        let EngineError::Refuses(text) = error("ssh://host").await else { panic!("took it") };
+        assert!(text.contains("unix:// and tcp:// are") && !text.contains('\n'), "{text}");
     }
 
     #[test]

@@ -10,7 +10,9 @@ mod image;
 mod lifecycle;
 mod owner;
 mod pull;
+mod reach;
 mod registry;
+mod upload;
 mod userland;
 
 use std::path::PathBuf;
@@ -35,7 +37,7 @@ pub const LABEL_JOB: &str = "ctk-matrix.job";
 /// The label that holds the process that started the container: number, start ticks, boot id, PID namespace.
 pub const LABEL_OWNER: &str = "ctk-matrix.owner";
 
-/// A Docker-compatible engine on this machine.
+/// A Docker-compatible engine, on this machine or on another.
 #[derive(Debug, Clone)]
 pub struct Docker {
     api: api::Api,
@@ -51,6 +53,8 @@ struct About {
     /// Whether the engine labels files for `SELinux`: then binds need `label=disable`.
     selinux: bool,
     notes: Vec<String>,
+    /// The address of an engine that does not see this machine's files: what a job needs is uploaded to it.
+    remote: Option<String>,
 }
 
 impl Docker {
@@ -62,6 +66,27 @@ impl Docker {
     /// The engine at an address, `unix:///run/docker.sock`.
     pub async fn connect_to(address: &str, bench: PathBuf) -> Result<Self, EngineError> {
         connect::connect(connect::Wish::address(address), bench).await
+    }
+
+    /// Turns it into an engine whose jobs are handed their files by upload.
+    fn becomes_remote(&mut self, address: &str) {
+        if let Some(about) = Arc::get_mut(&mut self.about) {
+            about.remote = Some(address.to_owned());
+            about.notes.push(format!(
+                "the engine at {address} does not see this machine's files: ctk-bench and what it needs are uploaded"
+            ));
+        }
+    }
+
+    /// Why the host's user space cannot be had, if the engine does not see this machine's files.
+    #[must_use]
+    pub fn without_userland(&self) -> Option<String> {
+        self.about.remote.as_ref().map(|address| {
+            format!(
+                "the engine at {address} does not see this machine's files, so wheels and folders need an image to be \
+                 uploaded into: say --source image, or name a `base:`"
+            )
+        })
     }
 
     /// Its kind and versions.
