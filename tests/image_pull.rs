@@ -94,7 +94,7 @@ async fn what_is_not_there_or_not_allowed_is_final() {
     let registry = Registry::start();
     registry.push("closed", "1", &[layer(10)], json!({}));
     registry.push("forbidden", "1", &[layer(10)], json!({}));
-    registry.fault("closed", Fault::Password("user", "secret"));
+    registry.fault("closed", Fault::Status(401, "UNAUTHORIZED", u32::MAX));
     registry.fault("forbidden", Fault::Status(403, "DENIED", u32::MAX));
     for (image, text) in [("absent:1", "manifest unknown"), ("closed:1", "unauthorized"), ("forbidden:1", "denied")] {
         let reference = registry.name(image);

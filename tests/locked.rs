@@ -116,7 +116,7 @@ fn an_image_is_locked_by_digest_and_a_tag_that_moved_on_changes_nothing() {
     scene.ctk_matrix(&["lock", "--engine", "docker", "--source", "image"]).assert_code(0);
     let entry = json!({"source": "image", "version": "12.6", "image": {"ref": image, "index_digest": old.index}});
     assert_eq!(lock(&scene)["toolkits"]["it"], entry);
-    assert!(!registry.requests().iter().any(|request| request.contains("/blobs/")), "{:?}", registry.requests());
+    assert!(!registry.gave_layers(), "{:?}", registry.requests());
     // The tag moves before anything was pulled.
     let new = registry.push("cuda", "1", &layers, nvidia(&["NEWER=1"]));
     quietly(&["pull", "--quiet", &image]);

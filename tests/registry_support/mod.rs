@@ -4,9 +4,9 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -51,6 +51,14 @@ struct State {
 pub(crate) struct Registry {
     port: u16,
     state: Arc<State>,
+    tls: Option<Tls>,
+}
+
+/// A second door, with TLS: the `docker` program asks no registry without.
+struct Tls {
+    port: u16,
+    terminator: Child,
+    folder: tempfile::TempDir,
 }
 
 pub(crate) fn digest(bytes: &[u8]) -> String {
@@ -74,12 +82,36 @@ impl Registry {
                 std::thread::spawn(move || drop(serve(&state, stream)));
             }
         });
-        Self { port, state }
+        Self { port, state, tls: None }
     }
 
-    /// `127.0.0.1:PORT/REPOSITORY`, which an engine takes for a registry without TLS.
+    /// The same with TLS, and the file of the certificate that is to be trusted for it.
+    pub(crate) fn start_with_tls() -> (Self, String) {
+        let mut registry = Self::start();
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let made = Command::new("openssl")
+            .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"])
+            .args(["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", &at("key"), "-out", &at("certificate")])
+            .stderr(Stdio::null())
+            .status();
+        assert!(made.is_ok_and(|status| status.success()), "`openssl` makes no certificate");
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/registry_support/terminator.py");
+        let mut terminator = Command::new("python3")
+            .args([program, &at("certificate"), &at("key"), &registry.port.to_string()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(terminator.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let certificate = at("certificate");
+        registry.tls = Some(Tls { port: line.trim().parse().unwrap(), terminator, folder });
+        (registry, certificate)
+    }
+
+    /// `127.0.0.1:PORT/REPOSITORY`, for which an engine does without TLS.
     pub(crate) fn name(&self, repository: &str) -> String {
-        format!("127.0.0.1:{}/{repository}", self.port)
+        format!("127.0.0.1:{}/{repository}", self.tls.as_ref().map_or(self.port, |tls| tls.port))
     }
 
     /// Puts an image under a tag, as an index over this one platform.
@@ -126,6 +158,12 @@ impl Registry {
         self.state.faults.lock().unwrap().insert(repository.into(), (fault, Arc::new(AtomicU32::new(times))));
     }
 
+    /// Whether a layer was asked for.
+    pub(crate) fn gave_layers(&self) -> bool {
+        let layers = self.state.layers.lock().unwrap();
+        self.requests().iter().any(|request| layers.iter().any(|layer| request.ends_with(layer)))
+    }
+
     /// What was asked for, `GET /v2/…`.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.state.requests.lock().unwrap().clone()
@@ -134,6 +172,10 @@ impl Registry {
 
 impl Drop for Registry {
     fn drop(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            drop(tls.terminator.kill());
+            drop(tls.terminator.wait());
+        }
         self.state.ended.store(true, Ordering::Relaxed);
         drop(TcpStream::connect(("127.0.0.1", self.port)));
         let prefix = self.name("");
@@ -163,18 +205,24 @@ fn serve(state: &State, mut stream: TcpStream) -> std::io::Result<()> {
     state.requests.lock().unwrap().push(format!("{method} {path}"));
     let mut answer = |status: u16, headers: &str, body: &[u8]| {
         let length = body.len();
-        let line = format!("HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n");
+        let line = format!(
+            "HTTP/1.1 {status} x\r\nConnection: close\r\nDocker-Distribution-API-Version: registry/2.0\r\nContent-Length: {length}\r\n{headers}\r\n"
+        );
         stream.write_all(line.as_bytes())?;
         if method == "HEAD" { Ok(()) } else { stream.write_all(body) }
     };
     let parts: Vec<&str> = path.split('/').collect();
+    let error =
+        |code: &str| json!({"errors": [{"code": code, "message": code.to_lowercase()}]}).to_string().into_bytes();
+    let challenge = "WWW-Authenticate: Basic realm=\"tests\"\r\n";
     if parts.len() < 5 {
-        return answer(200, "", b"{}");
+        // Who is not asked here is never asked.
+        let stranger = |fault: &Fault| matches!(fault, Fault::Password(user, word) if !authorized(&head, user, word));
+        let asked = state.faults.lock().unwrap().values().any(|(fault, _)| stranger(fault));
+        return if asked { answer(401, challenge, &error("UNAUTHORIZED")) } else { answer(200, "", b"{}") };
     }
     let (repository, kind, wanted) =
         (parts[2..parts.len() - 2].join("/"), parts[parts.len() - 2], parts[parts.len() - 1]);
-    let error =
-        |code: &str| json!({"errors": [{"code": code, "message": code.to_lowercase()}]}).to_string().into_bytes();
     let fault = state.faults.lock().unwrap().get(&repository).cloned();
     let strikes =
         |left: &AtomicU32| left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok();
@@ -182,7 +230,7 @@ fn serve(state: &State, mut stream: TcpStream) -> std::io::Result<()> {
     let blob = state.blobs.lock().unwrap().get(wanted).cloned();
     match (kind, fault) {
         (_, Some((Fault::Password(user, password), _))) if !authorized(&head, user, password) => {
-            answer(401, "WWW-Authenticate: Basic realm=\"tests\"\r\n", &error("UNAUTHORIZED"))
+            answer(401, challenge, &error("UNAUTHORIZED"))
         }
         ("manifests", Some((Fault::Status(status, code, _), left))) if strikes(&left) => {
             answer(status, "", &error(code))
@@ -230,7 +278,11 @@ pub(crate) fn user_space(programs: &[&str]) -> Vec<u8> {
         let listed = String::from_utf8(listed).unwrap();
         files.extend(listed.split_whitespace().filter(|word| word.starts_with('/')).map(ToOwned::to_owned));
     }
-    files.iter().fold(Tar::default(), |tar, file| tar.file(&file[1..], &fs::read(file).unwrap())).finish()
+    // An engine does not fetch a layer that another test has brought already.
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).unwrap();
+    let own = Tar::default().file("etc/ctk-test", &random);
+    files.iter().fold(own, |tar, file| tar.file(&file[1..], &fs::read(file).unwrap())).finish()
 }
 
 /// The environment and entrypoint of nvidia/cuda's 12.6 images, with further variables.
