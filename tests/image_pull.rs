@@ -35,8 +35,7 @@ async fn docker() -> Option<Docker> {
 fn layer(size: usize) -> Vec<u8> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).unwrap();
-    let name: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    Tar::default().file(&name, &vec![b'x'; size]).finish()
+    Tar::default().file(&ctk_matrix::model::wire::hex(&random), &vec![b'x'; size]).finish()
 }
 
 /// What a pull did and told.
@@ -67,7 +66,7 @@ async fn an_image_comes_with_progress_by_layers_and_with_its_digests() {
     let registry = Registry::start();
     let layers = [layer(3_000_000), layer(200_000)];
     let total: usize = layers.iter().map(Vec::len).sum();
-    let digests = registry.push("some/cuda", "1", &layers, json!({"Env": ["A=b"]}));
+    let digests = registry.push("some/cuda", "1", &layers, &json!({"Env": ["A=b"]}));
     let reference = format!("{}:1", registry.name("some/cuda"));
     let remote = docker.look_up(&reference).await.unwrap();
     // Over plain HTTP the `docker` program tells nothing, and so the size is not known.
@@ -92,8 +91,8 @@ async fn an_image_comes_with_progress_by_layers_and_with_its_digests() {
 async fn what_is_not_there_or_not_allowed_is_final() {
     let Some(docker) = docker().await else { return };
     let registry = Registry::start();
-    registry.push("closed", "1", &[layer(10)], json!({}));
-    registry.push("forbidden", "1", &[layer(10)], json!({}));
+    registry.push("closed", "1", &[layer(10)], &json!({}));
+    registry.push("forbidden", "1", &[layer(10)], &json!({}));
     registry.fault("closed", Fault::Status(401, "UNAUTHORIZED", u32::MAX));
     registry.fault("forbidden", Fault::Status(403, "DENIED", u32::MAX));
     for (image, text) in [("absent:1", "manifest unknown"), ("closed:1", "unauthorized"), ("forbidden:1", "denied")] {
@@ -120,7 +119,7 @@ async fn rate_limits_and_broken_registries_are_tried_five_times_and_a_short_one_
     let Some(docker) = docker().await else { return };
     let registry = Registry::start();
     for (repository, status, code) in [("busy", 429, "TOOMANYREQUESTS"), ("broken", 500, "UNKNOWN")] {
-        registry.push(repository, "1", &[layer(10)], json!({}));
+        registry.push(repository, "1", &[layer(10)], &json!({}));
         registry.fault(repository, Fault::Status(status, code, u32::MAX));
         let reference = format!("{}:1", registry.name(repository));
         let Pulled { result, notes, .. } = pull(&docker, &reference, None).await;
@@ -141,8 +140,8 @@ async fn rate_limits_and_broken_registries_are_tried_five_times_and_a_short_one_
 async fn a_wrong_byte_is_noticed_and_asked_for_once_more() {
     let Some(docker) = docker().await else { return };
     let registry = Registry::start();
-    registry.push("once", "1", &[layer(5000)], json!({}));
-    registry.push("always", "1", &[layer(5000)], json!({}));
+    registry.push("once", "1", &[layer(5000)], &json!({}));
+    registry.push("always", "1", &[layer(5000)], &json!({}));
     registry.fault("once", Fault::Corrupt(1));
     registry.fault("always", Fault::Corrupt(u32::MAX));
     let pulled = pull(&docker, &registry.name("once:1"), None).await;
@@ -156,8 +155,8 @@ async fn a_wrong_byte_is_noticed_and_asked_for_once_more() {
 async fn a_layer_that_stops_coming_is_given_up_after_its_deadline_and_tried_once_more() {
     let Some(docker) = docker().await else { return };
     let registry = Registry::start();
-    registry.push("once", "1", &[layer(5_000_000)], json!({}));
-    registry.push("always", "1", &[layer(5_000_000)], json!({}));
+    registry.push("once", "1", &[layer(5_000_000)], &json!({}));
+    registry.push("always", "1", &[layer(5_000_000)], &json!({}));
     registry.fault("once", Fault::Stalled(1));
     registry.fault("always", Fault::Stalled(u32::MAX));
     let pulled = pull(&docker, &registry.name("once:1"), None).await;
@@ -173,7 +172,7 @@ async fn a_layer_that_stops_coming_is_given_up_after_its_deadline_and_tried_once
 async fn a_pull_that_is_interrupted_ends_in_the_engine_too() {
     let Some(docker) = docker().await else { return };
     let registry = Registry::start();
-    registry.push("stalls", "1", &[layer(5_000_000)], json!({}));
+    registry.push("stalls", "1", &[layer(5_000_000)], &json!({}));
     registry.fault("stalls", Fault::Stalled(1));
     let reference = registry.name("stalls:1");
     let interrupted = tokio::time::timeout(Duration::from_millis(800), pull(&docker, &reference, None)).await;
@@ -189,7 +188,7 @@ async fn a_pull_that_is_interrupted_ends_in_the_engine_too() {
 async fn an_image_larger_than_what_is_allowed_is_not_pulled_to_its_end() {
     let Some(docker) = docker().await else { return };
     let registry = Registry::start();
-    registry.push("large", "1", &[layer(2_000_000)], json!({}));
+    registry.push("large", "1", &[layer(2_000_000)], &json!({}));
     let reference = registry.name("large:1");
     let error = pull(&docker, &reference, Some(1_000_000)).await.result.unwrap_err();
     assert!(matches!(&error, PullError::TooLarge { seen, .. } if *seen > 2_000_000), "{error:?}");

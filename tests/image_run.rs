@@ -74,9 +74,9 @@ fn base_runtime_and_devel_images_are_pulled_and_each_skips_what_it_does_not_carr
     // A compiler that fails: the machine's own would bring half a distribution along.
     let devel = Tar::default().file("usr/local/cuda-12.6/bin/nvcc", b"#!/bin/sh\necho no >&2\nexit 1\n").finish();
     let layers = [user_space, base_layer().finish(), runtime, devel];
-    registry.push(CUDA, BASE, &layers[..2], nvidia(&[]));
-    registry.push(CUDA, RUNTIME, &layers[..3], nvidia(&[]));
-    let digests = registry.push(CUDA, DEVEL, &layers, nvidia(&["LIBRARY_PATH=/usr/local/cuda/lib64/stubs"]));
+    registry.push(CUDA, BASE, &layers[..2], &nvidia(&[]));
+    registry.push(CUDA, RUNTIME, &layers[..3], &nvidia(&[]));
+    let digests = registry.push(CUDA, DEVEL, &layers, &nvidia(&["LIBRARY_PATH=/usr/local/cuda/lib64/stubs"]));
     let named = |name: &str, tag: &str| {
         format!("{{name: {name}, version: \"12.6\", image: \"{}:{tag}\"}}", registry.name(CUDA))
     };
@@ -157,10 +157,10 @@ fn an_image_that_would_interfere_or_is_too_old_is_refused_before_a_container_sta
         return;
     }
     let (registry, user_space) = registry();
-    registry.push("preload", "1", &[user_space, base_layer().finish()], nvidia(&["LD_PRELOAD=/x.so"]));
+    registry.push("preload", "1", &[user_space, base_layer().finish()], &nvidia(&["LD_PRELOAD=/x.so"]));
     let libc = b"\x7fELF GNU C Library (GNU libc) stable release version 2.17, by Roland McGrath et al.\n";
     let old = base_layer().file("lib64/libc.so.6", libc).finish();
-    registry.push("old", "1", &[old], nvidia(&[]));
+    registry.push("old", "1", &[old], &nvidia(&[]));
     for (repository, texts) in [
         ("preload", &["sets LD_PRELOAD=/x.so"][..]),
         ("old", &["ctk-bench needs glibc 2.", "has 2.17", "scripts/bench-glibc-2.17.sh"]),
@@ -182,7 +182,7 @@ fn an_image_is_not_pulled_unasked_and_not_beyond_what_is_allowed() {
         return;
     }
     let (registry, user_space) = registry();
-    registry.push("cuda", "1", &[user_space], nvidia(&[]));
+    registry.push("cuda", "1", &[user_space], &nvidia(&[]));
     let image = format!("{}:1", registry.name("cuda"));
     let scene = || Scene::new().matrix(&one(&image, "driver-ptx"));
     let ran = scene().run(&PULLED[..4]).assert_code(1);
@@ -207,7 +207,7 @@ fn credentials_of_docker_login_open_a_registry_and_are_nowhere_in_the_report() {
         return;
     }
     let (registry, user_space) = registry();
-    registry.push("cuda", "1", &[user_space, base_layer().finish()], nvidia(&[]));
+    registry.push("cuda", "1", &[user_space, base_layer().finish()], &nvidia(&[]));
     registry.fault("cuda", Fault::Password("user", "canary-secret"));
     let image = format!("{}:1", registry.name("cuda"));
     let ran = Scene::new()
@@ -236,9 +236,9 @@ fn a_tag_that_moves_in_mid_run_does_not_mix_images() {
         return;
     }
     let (registry, user_space) = registry();
-    let before = registry.push("cuda", "1", &[user_space, base_layer().finish()], nvidia(&[]));
+    let before = registry.push("cuda", "1", &[user_space, base_layer().finish()], &nvidia(&[]));
     // What the tag moves to could not run anything.
-    registry.push("cuda", "2", &[base_layer().file("x", b"").finish()], nvidia(&[]));
+    registry.push("cuda", "2", &[base_layer().file("x", b"").finish()], &nvidia(&[]));
     let image = format!("{}:1", registry.name("cuda"));
     let other = format!("{}:2", registry.name("cuda"));
     assert!(Command::new("docker").args(["pull", "--quiet", &other]).stdout(Stdio::null()).status().unwrap().success());
@@ -278,7 +278,7 @@ fn where_the_docker_program_is_answered_the_total_is_said_first_and_the_platform
     }
     let (registry, certificate) = Registry::start_with_tls();
     let layers = [user_space(&[program("ctk-bench").to_str().unwrap()]), base_layer().file("a", b"1").finish()];
-    let digests = registry.push("cuda", "1", &layers, nvidia(&[]));
+    let digests = registry.push("cuda", "1", &layers, &nvidia(&[]));
     let image = format!("{}:1", registry.name("cuda"));
     // Go's own variable for what is to be trusted.
     let matrix = one(&image, "driver-ptx, nvrtc-ptx");

@@ -106,7 +106,7 @@ fn an_image_is_locked_by_digest_and_a_tag_that_moved_on_changes_nothing() {
     let registry = Registry::start();
     let user_space = user_space(&[program("ctk-bench").to_str().unwrap()]);
     let layers = [user_space, base_layer().finish()];
-    let old = registry.push("cuda", "1", &layers, nvidia(&[]));
+    let old = registry.push("cuda", "1", &layers, &nvidia(&[]));
     let image = format!("{}:1", registry.name("cuda"));
     let by_digest = format!("{}@{}", registry.name("cuda"), old.index);
     let matrix =
@@ -118,7 +118,7 @@ fn an_image_is_locked_by_digest_and_a_tag_that_moved_on_changes_nothing() {
     assert_eq!(lock(&scene)["toolkits"]["it"], entry);
     assert!(!registry.gave_layers(), "{:?}", registry.requests());
     // The tag moves before anything was pulled.
-    let new = registry.push("cuda", "1", &layers, nvidia(&["NEWER=1"]));
+    let new = registry.push("cuda", "1", &layers, &nvidia(&["NEWER=1"]));
     quietly(&["pull", "--quiet", &image]);
     let locked = |out: &str, source: &str| {
         scene.ctk_matrix(&["run", "--out", out, "--engine", "docker", "--gpu", "none", "--locked", "--source", source])

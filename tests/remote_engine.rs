@@ -110,7 +110,8 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
-        drop(rustix::process::kill_process(pid, rustix::process::Signal::TERM));
+        // It is this process's own child, and not waited for yet.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         drop(self.child.wait());
     }
 }

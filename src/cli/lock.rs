@@ -26,8 +26,8 @@ fn path(matrix: Option<&Path>) -> PathBuf {
 }
 
 /// Reads the lock beside the matrix that the command line names.
-pub(crate) fn read(matrix: &Option<PathBuf>) -> Result<Lock, Failure> {
-    let path = path(matrix.as_deref());
+pub(crate) fn read(matrix: Option<&Path>) -> Result<Lock, Failure> {
+    let path = path(matrix);
     match existing(&path)? {
         Some(lock) => Ok(lock),
         None => Err(Failure::new(
@@ -114,7 +114,8 @@ async fn make(arguments: &LockArguments) -> Result<Code, Failure> {
     // Stacks are resolved by pip, not here.
     new.stacks.clone_from(&before.stacks);
     let changes = before.changes(&new);
-    let lines: String = changes.iter().map(|change| format!("{change}\n")).collect();
+    let lines: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    let lines = lines.join("\n") + "\n";
     let shown = path.display();
     match old {
         Some(_) if changes.is_empty() => {

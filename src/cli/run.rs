@@ -104,7 +104,7 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         matrix: names.translate_text(&plan.origin, &[]),
         notes,
     };
-    let lock = if arguments.locked { Some(lock::read(&arguments.matrix.matrix)?) } else { None };
+    let lock = if arguments.locked { Some(lock::read(arguments.matrix.matrix.as_deref())?) } else { None };
     let mut provisioner = Provisioner {
         cache,
         pip: Pip::default(),

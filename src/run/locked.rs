@@ -120,7 +120,7 @@ impl Provisioner {
             match self.held(toolkit) {
                 Err(line) => drift.push(line),
                 Ok(Some(LockedToolkit::Image { image, .. })) => {
-                    drift.extend(self.image_drift(&toolkit.name, image).await)
+                    drift.extend(self.image_drift(&toolkit.name, image).await);
                 }
                 Ok(_) => {}
             }

@@ -62,8 +62,7 @@ struct Tls {
 }
 
 pub(crate) fn digest(bytes: &[u8]) -> String {
-    let hex: String = sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    format!("sha256:{}", ctk_matrix::model::wire::hex(&sha2::Sha256::digest(bytes)))
 }
 
 impl Registry {
@@ -115,7 +114,7 @@ impl Registry {
     }
 
     /// Puts an image under a tag, as an index over this one platform.
-    pub(crate) fn push(&self, repository: &str, tag: &str, layers: &[Vec<u8>], config: serde_json::Value) -> Digests {
+    pub(crate) fn push(&self, repository: &str, tag: &str, layers: &[Vec<u8>], config: &serde_json::Value) -> Digests {
         let ids: Vec<String> = layers.iter().map(|layer| digest(layer)).collect();
         let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
         let config = json!({"architecture": arch, "os": "linux", "config": config, "rootfs": {"type": "layers", "diff_ids": ids}});

@@ -5,6 +5,7 @@ mod api;
 mod connect;
 mod container;
 mod credentials;
+mod fault;
 mod gc;
 mod image;
 mod lifecycle;
@@ -20,8 +21,9 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
+pub use fault::PullError;
 pub use gc::{Fate, GcItem};
-pub use pull::{Pace, PullAsk, PullError};
+pub use pull::{Pace, PullAsk};
 pub use registry::Remote;
 
 use super::attach::EngineFeatures;

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::Docker;
 use super::credentials;
-use super::pull::{PullError, refusal};
+use super::fault::{PullError, refusal};
 
 /// A registry far away answers within a second or two.
 const LOOK: Duration = Duration::from_secs(30);

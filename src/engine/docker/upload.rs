@@ -61,9 +61,9 @@ impl Upload {
         });
         let options = UploadToContainerOptionsBuilder::new().path(VOLUME).build();
         let call = api.client().upload_to_container(container, Some(options), bollard::body_try_stream(pieces));
-        let sent = timeout(UPLOAD, call).await;
+        let answer = timeout(UPLOAD, call).await;
         let broken = |error: io::Error| Failure::Broken(format!("a file to upload cannot be read: {error}"));
-        match sent {
+        match answer {
             // The reader goes away first when the engine refuses; then its own words are the better ones.
             Ok(Err(error)) => Err(failure(&error)),
             Ok(Ok(())) => made.await.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(broken),
@@ -95,6 +95,8 @@ fn add(tar: &mut Builder<impl Write>, name: &str, file: &Path, mode: u32) -> io:
     let mut header = Header::new_gnu();
     header.set_size(content.metadata()?.len());
     header.set_mode(mode);
+    header.set_uid(0);
+    header.set_gid(0);
     tar.append_data(&mut header, name, content)
 }
 
@@ -131,7 +133,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         std::fs::create_dir_all(path("tk/lib")).unwrap();
-        std::fs::write(path("tk/lib/libnvrtc.so.12.6.85"), [7; 200_000]).unwrap();
+        std::fs::write(path("tk/lib/libnvrtc.so.12.6.85"), vec![7; 200_000]).unwrap();
         std::os::unix::fs::symlink("libnvrtc.so.12.6.85", path("tk/lib/libnvrtc.so.12")).unwrap();
         std::fs::write(path("bench"), "b").unwrap();
         std::fs::write(path("request"), "{}").unwrap();
