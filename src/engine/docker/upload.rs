@@ -157,8 +157,8 @@ mod tests {
                 line("bin/ctk-bench", 1, 0o555, None),
                 line("in/request.json", 2, 0o444, None),
                 line("toolkit/", 0, 0o555, None),
-                line("toolkit/lib/", 0, 0o555, None),
-                line("toolkit/lib/libnvrtc.so.12", 0, found[4].2, Some("libnvrtc.so.12.6.85")),
+                line("toolkit/lib", 0, 0o555, None),
+                line("toolkit/lib/libnvrtc.so.12", 0, 0o555, Some("libnvrtc.so.12.6.85")),
                 line("toolkit/lib/libnvrtc.so.12.6.85", 200_000, 0o444, None),
             ]
         );
