@@ -48,7 +48,7 @@ fn provided_stack(stack: &Stack, cache: &Path, pip: Pip) -> Result<ReadyStack, S
     let version = Version::new(12, 6);
     let toolkit = Provisioned {
         toolkit: Toolkit { name: "12.6".into(), version, source: ToolkitSource::Unsaid, base: None },
-        source: Source { kind: SourceKind::Wheels, reference: "none".into(), digest: None },
+        source: Source { kind: SourceKind::Wheels, reference: "none".into(), digest: None, image: None },
         place: Place::Userland,
         dir: None,
         roots: Vec::new(),

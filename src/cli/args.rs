@@ -9,7 +9,7 @@ Exit codes:
     0  every cell came out as expected
     1  some cell did not, or the run proves nothing
     2  the command line is wrong
-    3  matrix.yaml is wrong
+    3  matrix.yaml is wrong, or not what ctk.lock holds
     4  nothing is selected
     5  the engine or the GPU is missing, or refuses, though it is needed
   110  the report could not be written
@@ -38,6 +38,8 @@ pub(crate) enum Subcommand {
     /// List or fetch toolkits.
     #[command(subcommand)]
     Toolkit(ToolkitArguments),
+    /// Write ctk.lock beside the matrix: the digests and hashes of what it stands for now. Nothing is pulled.
+    Lock(LockArguments),
     /// Remove containers and temporary folders that a killed run left behind.
     Gc(GcArguments),
     /// Say what a code or a text means, why it happens in containers, and what to do.
@@ -100,6 +102,17 @@ pub(crate) enum ExpectArgument {
     Predicted,
 }
 
+/// Where images come from, for every command that may ask a registry.
+#[derive(Debug, Args)]
+pub(crate) struct ImageArguments {
+    /// Where toolkits come from that do not say it themselves. Only `image` pulls, and then whatever image is named.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) source: SourceArgument,
+    /// Where NVIDIA's images are: a mirror has them under another name.
+    #[arg(long, value_name = "NAME", env = "CTK_MATRIX_IMAGE_REPOSITORY", default_value = crate::run::images::NVIDIA)]
+    pub(crate) image_repository: String,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
     #[command(flatten)]
@@ -107,9 +120,14 @@ pub(crate) struct RunArguments {
     /// Where jobs run.
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) engine: EngineArgument,
-    /// Where toolkits come from that do not say it themselves.
-    #[arg(long, value_enum, default_value = "auto")]
-    pub(crate) source: SourceArgument,
+    #[command(flatten)]
+    pub(crate) images: ImageArguments,
+    /// The most that may be downloaded, wheels and images together: 2GB, 500MiB
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) max_download: Option<u64>,
+    /// Use what ctk.lock beside the matrix holds, or say in what this machine differs from it.
+    #[arg(long)]
+    pub(crate) locked: bool,
     /// Whether there is to be a GPU (auto, required, none), or how it is to reach the container (request, runtime,
     /// cdi, devices).
     #[arg(long, default_value = "auto", value_name = "MODE")]
@@ -237,4 +255,22 @@ pub(crate) struct DoctorArguments {
     /// Write JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LockArguments {
+    #[command(flatten)]
+    pub(crate) matrix: MatrixArguments,
+    #[command(flatten)]
+    pub(crate) images: ImageArguments,
+    /// Where images are looked at.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) engine: EngineArgument,
+    /// Show what changed, and write it.
+    #[arg(long)]
+    pub(crate) update: bool,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    crate::model::spec::quantity::bytes(text).ok_or_else(|| "write a whole number and a unit: 2GB, 500MiB".to_owned())
 }

@@ -13,7 +13,7 @@ pub enum Code {
     NotAsExpected,
     /// The command line is wrong.
     Usage,
-    /// `matrix.yaml` is wrong.
+    /// `matrix.yaml` is wrong, or it and this machine are not what `ctk.lock` holds.
     Matrix,
     /// The selection and the exclusions leave no cell.
     NothingSelected,

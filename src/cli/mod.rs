@@ -1,5 +1,6 @@
 //! The command line: clap types, one short function per subcommand, exit codes. [`main`] is the whole program.
 
+mod announce;
 mod args;
 mod context;
 mod doctor;
@@ -10,6 +11,7 @@ mod foresight;
 mod gc;
 mod host;
 mod inspect;
+mod lock;
 mod plan;
 mod report;
 mod resume;
@@ -33,6 +35,7 @@ pub fn main() -> ExitCode {
         Subcommand::Plan(plan) => plan::plan(&plan),
         Subcommand::Report(report) => report::report(&report),
         Subcommand::Toolkit(toolkit) => toolkit::toolkit(toolkit),
+        Subcommand::Lock(lock) => lock::lock(&lock),
         Subcommand::Gc(gc) => gc::gc(&gc),
         Subcommand::Explain(explain) => explain::explain(&explain),
         Subcommand::Inspect(inspect) => inspect::inspect(&inspect),

@@ -15,7 +15,7 @@ use super::foresight::{Foreseen, of_fleet_alone};
 use super::report::{failure, summarise, terminal_text};
 use super::resume::{Begun, Resumed};
 use super::signals::Signals;
-use super::{elf, host};
+use super::{announce, elf, host, lock};
 use crate::compat::predict::Predictor;
 use crate::compat::predict::machine::{Jit, Machine};
 use crate::engine::attach::GpuChoice;
@@ -34,6 +34,7 @@ use crate::report::progress::{Progress, ProgressMode};
 use crate::report::read;
 use crate::run::claims::ClaimRunner;
 use crate::run::gpu::{GpuSetup, Search};
+use crate::run::images::Images;
 use crate::run::names::PathNames;
 use crate::run::provision::{Provisioner, SourceChoice};
 use crate::run::recorder::{Foresight, Recorder};
@@ -93,10 +94,12 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
     let plan = Arc::new(plan);
     // What is carried out; the report is of the whole.
     let rest = resumed.as_ref().map_or_else(|| Arc::clone(&plan), |resumed| Arc::new(plan.without(&resumed.done())));
-    let source = source_choice(arguments.source);
-    if uses_userland(&rest, &engine, source)
-        && let Err(error) = gpu.attach_userland(&search).await
-    {
+    let source = source_choice(arguments.images.source);
+    let userland = uses_userland(&rest, &engine, source);
+    if userland && let Some(why) = engine.without_userland() {
+        return Err(Failure::new(Code::Engine, why));
+    }
+    if userland && let Err(error) = gpu.attach_userland(&search).await {
         return signals.code().map_or_else(|| Err(engine_failure(error)), Ok);
     }
 
@@ -124,6 +127,21 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         notes,
         stacks: Vec::new(),
     };
+    let lock = if arguments.locked { Some(lock::read(arguments.matrix.matrix.as_deref())?) } else { None };
+    let mut provisioner = Provisioner {
+        cache: cache.clone(),
+        pip: Pip::default(),
+        source,
+        engine: engine.clone(),
+        images: Images::of(arguments.images.image_repository.clone()),
+        lock,
+        bench_glibc: elf::glibc_floor(&bench),
+    };
+    lock::hold(&provisioner, &plan).await?;
+    let lines = announce::announce(&mut provisioner, &rest, arguments.max_download).await?;
+    if let Some(code) = signals.code() {
+        return Ok(code);
+    }
     let (mut journal, begun) = match resumed {
         Some(resumed) => resumed.begin(&plan, &mut run)?,
         None => (create(&arguments, &run, &plan)?, Begun::default()),
@@ -134,13 +152,6 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
     let claims = ClaimRunner {
         packages: Packages { cache: cache.clone(), pip: Pip::default() },
         limit: Duration::from_millis(plan.limits.timeout_ms),
-    };
-    let provisioner = Provisioner {
-        cache: cache.clone(),
-        pip: Pip::default(),
-        source,
-        engine: engine.clone(),
-        bench_glibc: elf::glibc_floor(&bench),
     };
     let recorder = Recorder { run: id.clone(), gpu: gpu.mode(), contended, names: names.clone(), rules };
     let worker = Worker {
@@ -157,7 +168,7 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         pip: Pip::default(),
     };
     let mut watcher = Watcher::new(journal, begun, &arguments, &mut run, names);
-    watcher.announce(&provisioner, &rest).await;
+    watcher.announce(&lines);
     let runner = Runner { worker: Arc::new(worker), provisioner: Arc::new(provisioner), recorder, slots };
     let end = watcher.watch(runner, claims, &plan, &signals, cancel).await;
     watcher.finish(&end, &signals, &plan)
@@ -204,16 +215,9 @@ impl<'a> Watcher<'a> {
     }
 
     /// Says what will be fetched, before anything is.
-    async fn announce(&mut self, provisioner: &Provisioner, plan: &Plan) {
-        let downloads = provisioner.downloads(&plan.toolkits).await;
-        if !downloads.is_empty() {
-            let total = crate::model::units::bytes(downloads.iter().map(|(_, bytes)| bytes).sum());
-            let each: Vec<String> = downloads
-                .iter()
-                .map(|(name, bytes)| format!("{name} {}", crate::model::units::bytes(*bytes)))
-                .collect();
-            let note = format!("to download: {total} of NVIDIA's wheels ({})", each.join(", "));
-            self.progress.event(&RunEvent::Note(note));
+    fn announce(&mut self, lines: &[String]) {
+        for note in lines {
+            self.progress.event(&RunEvent::Note(note.clone()));
         }
         for note in self.run.notes.clone() {
             self.progress.event(&RunEvent::Note(note));
@@ -367,7 +371,7 @@ fn foresight(matrix: &Matrix, plan: &mut Plan, gpu: &GpuSetup, expect: ExpectArg
     Foresight { predictor, machine, fleet: plan.fleet.clone() }
 }
 
-fn engine_choice(argument: EngineArgument) -> EngineChoice {
+pub(super) fn engine_choice(argument: EngineArgument) -> EngineChoice {
     match argument {
         EngineArgument::Auto => EngineChoice::Auto,
         EngineArgument::Docker => EngineChoice::Docker,
@@ -375,7 +379,7 @@ fn engine_choice(argument: EngineArgument) -> EngineChoice {
     }
 }
 
-fn source_choice(argument: SourceArgument) -> SourceChoice {
+pub(super) fn source_choice(argument: SourceArgument) -> SourceChoice {
     match argument {
         SourceArgument::Auto => SourceChoice::Auto,
         SourceArgument::Image => SourceChoice::Image,

@@ -106,6 +106,15 @@ impl Engine {
         }
     }
 
+    /// Why the host's user space cannot be had, if the engine does not see this machine's files.
+    #[must_use]
+    pub fn without_userland(&self) -> Option<String> {
+        match self {
+            Self::Docker(docker) => docker.without_userland(),
+            Self::Process(_) => None,
+        }
+    }
+
     /// Remarks for the head of a report, one line each.
     #[must_use]
     pub fn notes(&self) -> &[String] {

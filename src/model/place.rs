@@ -52,6 +52,12 @@ pub struct ImageFacts {
     pub id: String,
     /// `name@sha256:…`, where a registry gave one.
     pub digests: Vec<String>,
+    /// What the tag stands for in its registry, where that was asked.
+    #[serde(default)]
+    pub index_digest: Option<String>,
+    /// The digest of this platform's manifest, where the registry was asked.
+    #[serde(default)]
+    pub platform_digest: Option<String>,
     /// Its size on this machine, bytes.
     pub bytes: u64,
     /// `amd64`.

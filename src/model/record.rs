@@ -221,6 +221,32 @@ pub struct Source {
     /// The image's id or digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// What is known of the image, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageSource>,
+}
+
+/// The image that a toolkit came from: what its containers were created from, and what it asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ImageSource {
+    /// The id by which containers were created. On an engine with the containerd store it is a manifest's digest.
+    pub id: String,
+    /// What the tag stood for in its registry: the digest of an index over platforms, or of one manifest. None for an
+    /// image that was built or loaded here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index_digest: Option<String>,
+    /// The digest of this platform's manifest, where the registry was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform_digest: Option<String>,
+    /// The C library's version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub glibc: Option<String>,
+    /// `NVIDIA_REQUIRE_CUDA`, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub require_cuda: Option<String>,
+    /// The folder of forward-compatibility libraries in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compat: Option<String>,
 }
 
 /// The kind of place that a toolkit came from.

@@ -78,6 +78,13 @@ impl GpuSetup {
         if search.choice == GpuChoice::None {
             return Ok((Self::None, None));
         }
+        if search.engine.without_userland().is_some() {
+            let text = "the engine is on another machine, whose GPU is not looked for: run ctk-matrix there to launch";
+            return match search.choice {
+                GpuChoice::Auto => Ok((Self::None, Some(text.into()))),
+                _ => Err(NoGpu(format!("{text}, or say --gpu none"))),
+            };
+        }
         let host = HostGpu::detect(None);
         if search.choice == GpuChoice::Auto && !host.present() {
             return Ok((Self::None, None));

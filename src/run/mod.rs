@@ -6,6 +6,8 @@ pub mod dispatcher;
 pub mod gpu;
 pub mod gpu_lock;
 pub mod harvest;
+pub mod images;
+mod locked;
 mod measure;
 pub mod names;
 pub mod nonce;

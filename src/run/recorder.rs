@@ -167,7 +167,12 @@ impl Recorder {
         let path = cell.axes.path;
         if path.family == Family::Driver {
             let prebuilt = job.kernel.prebuilt.get(&path.form)?;
-            return Some(Source { kind: SourceKind::Prebuilt, reference: prebuilt.origin.clone(), digest: None });
+            return Some(Source {
+                kind: SourceKind::Prebuilt,
+                reference: prebuilt.origin.clone(),
+                digest: None,
+                image: None,
+            });
         }
         let source = &job.provisioned?.source;
         let reference = match source.kind {

@@ -89,6 +89,11 @@ impl Runner {
         }
         // Provisioning that nobody waits for any more cleans up after itself.
         while tasks.join_next().await.is_some() {}
+        if !cancelled {
+            for note in self.provisioner.moved().await {
+                let _ = events.send(RunEvent::Note(note));
+            }
+        }
         end.gpu = dispatcher.gpu().cloned();
         end.gpu_unreachable = self.worker.gpu.unreachable();
         let canary = || self.worker.canary.get().cloned().unwrap_or_else(Canary::not_run);

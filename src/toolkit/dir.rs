@@ -89,7 +89,7 @@ pub(crate) fn provisioned(toolkit: &Toolkit, dir: &Path) -> Result<Provisioned, 
     }
     Ok(Provisioned {
         toolkit: toolkit.clone(),
-        source: Source { kind: SourceKind::Dir, reference: dir.display().to_string(), digest: None },
+        source: Source { kind: SourceKind::Dir, reference: dir.display().to_string(), digest: None, image: None },
         place: Place::Userland,
         dir: Some(root.clone()),
         roots: vec![root],

@@ -8,7 +8,7 @@ use super::dir::major_minor;
 use crate::model::matrix::Toolkit;
 use crate::model::path::Family;
 use crate::model::place::{ImageFacts, Place, Provisioned};
-use crate::model::record::{Source, SourceKind};
+use crate::model::record::{ImageSource, Source, SourceKind};
 use crate::model::version::Version;
 
 /// Why an image is not used.
@@ -50,11 +50,15 @@ pub enum ImageError {
     },
 }
 
-/// NVIDIA's image of a version, by its full number: `12.6.3` is `nvidia/cuda:12.6.3-devel-ubuntu22.04`. That base is
-/// the one that every version from 11.8 to 13.x has.
+/// Base systems of the nvidia/cuda images, in the order in which they are looked for: the first is the one that most
+/// versions from 11.8 on have.
+const SYSTEMS: [&str; 4] = ["ubuntu22.04", "ubuntu24.04", "ubuntu20.04", "rockylinux8"];
+
+/// NVIDIA's images of a version, by its full number, best first: `12.6.3` is `nvidia/cuda:12.6.3-devel-ubuntu22.04`.
+/// `repository` is `nvidia/cuda`, or a mirror of it.
 #[must_use]
-pub fn default_reference(full: &str) -> String {
-    format!("nvidia/cuda:{full}-devel-ubuntu22.04")
+pub fn default_references(repository: &str, full: &str) -> Vec<String> {
+    SYSTEMS.iter().map(|system| format!("{repository}:{full}-devel-{system}")).collect()
 }
 
 /// The toolkit of an entry, in the image that its reference names.
@@ -86,6 +90,7 @@ pub fn provisioned(toolkit: &Toolkit, facts: &ImageFacts, reference: &str) -> Re
             kind: SourceKind::Image,
             reference: reference.to_owned(),
             digest: Some(facts.digests.first().unwrap_or(&facts.id).clone()),
+            image: Some(source(facts)),
         },
         place: Place::Image { id: facts.id.clone(), reference: reference.to_owned() },
         dir: None,
@@ -94,6 +99,19 @@ pub fn provisioned(toolkit: &Toolkit, facts: &ImageFacts, reference: &str) -> Re
         absent,
         notes: notes(toolkit, facts),
     })
+}
+
+/// What of an image goes into the record.
+fn source(facts: &ImageFacts) -> ImageSource {
+    let digest = |name: &String| name.split_once('@').map(|(_, digest)| digest.to_owned());
+    ImageSource {
+        id: facts.id.clone(),
+        index_digest: facts.index_digest.clone().or_else(|| facts.digests.first().and_then(digest)),
+        platform_digest: facts.platform_digest.clone(),
+        glibc: facts.glibc.clone(),
+        require_cuda: facts.env.get("NVIDIA_REQUIRE_CUDA").filter(|require| !require.is_empty()).cloned(),
+        compat: facts.compat.as_ref().map(|folder| folder.display().to_string()),
+    }
 }
 
 /// Gives wheels or a folder the user space of the image that their entry names as `base:`.
@@ -168,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_devel_image_has_everything_and_is_named_by_its_digest() {
-        assert_eq!(default_reference("12.6.3"), REFERENCE);
+        assert_eq!(default_references("nvidia/cuda", "12.6.3")[0], REFERENCE);
         let digests = vec!["nvidia/cuda@sha256:bb".to_owned()];
         let facts = ImageFacts { digests, ..facts(&[("CUDA_VERSION", "12.6.3")]) };
         let expected = Provisioned {
@@ -177,6 +195,11 @@ mod tests {
                 kind: SourceKind::Image,
                 reference: REFERENCE.into(),
                 digest: Some("nvidia/cuda@sha256:bb".into()),
+                image: Some(ImageSource {
+                    id: "sha256:aa".into(),
+                    index_digest: Some("sha256:bb".into()),
+                    ..ImageSource::default()
+                }),
             },
             place: Place::Image { id: "sha256:aa".into(), reference: REFERENCE.into() },
             dir: None,
@@ -202,6 +225,13 @@ mod tests {
         assert_eq!(families, [Family::Nvcc, Family::Nvrtc]);
         assert_eq!(found.roots, [PathBuf::from("/opt/cuda")]);
         assert_eq!(found.source.digest.as_deref(), Some("sha256:aa"));
+        let image = ImageSource {
+            id: "sha256:aa".into(),
+            require_cuda: Some("cuda>=12.6 brand=tesla,driver>=470".into()),
+            compat: Some("/usr/local/cuda/compat".into()),
+            ..ImageSource::default()
+        };
+        assert_eq!(found.source.image, Some(image));
         assert_eq!(
             found.notes,
             [

@@ -244,7 +244,7 @@ fn provisioned(toolkit: &Toolkit, wheels: &Wheels, entry: &Entry, manifest: &Man
     let requirements: Vec<_> = wheels.pins.iter().map(Pin::requirement).collect();
     Provisioned {
         toolkit: toolkit.clone(),
-        source: Source { kind: SourceKind::Wheels, reference: requirements.join(" "), digest: None },
+        source: Source { kind: SourceKind::Wheels, reference: requirements.join(" "), digest: None, image: None },
         place: Place::Userland,
         dir: Some(entry.folder.clone()),
         roots: roots(wheels, manifest).into_iter().map(|root| entry.folder.join(root)).collect(),

@@ -50,7 +50,7 @@ fn loads(form: Form, pieces: &[Piece], machine: &Machine) -> bool {
 fn cell(toolkit: &str, path: &str, arch: &str, machine: Option<&Machine>) -> Predicted {
     let (path, arch) = (path.parse().unwrap(), arch.parse().unwrap());
     let axes = Axes { toolkit: toolkit.into(), path, kernel: "k".into(), arch, stack: None };
-    Predictor::default().cell(&axes, &ToolkitSide::whole(version(toolkit)), machine)
+    Predictor::default().cell(&axes, &ToolkitSide::whole(version(toolkit)), machine).expect("the rules speak of it")
 }
 
 /// The rule is in the table, and its remedy says this.

@@ -20,6 +20,7 @@ use crate::engine::{Engine, EngineChoice};
 use crate::model::arch::Arch;
 use crate::model::record::{Gpu, GpuMode};
 use crate::run::gpu::{GpuSetup, Search};
+use crate::run::images::{Images, NVIDIA};
 use crate::run::names::PathNames;
 use crate::run::provision::{Provisioner, SourceChoice, wheels};
 use crate::toolkit::{Cache, Pip};
@@ -128,9 +129,11 @@ async fn downloads(
         pip: Pip::default(),
         source: SourceChoice::Auto,
         engine: engine.clone(),
+        images: Images::of(NVIDIA.into()),
+        lock: None,
         bench_glibc: None,
     };
-    let missing = provisioner.downloads(&plan.toolkits).await;
+    let missing = provisioner.downloads(&plan.toolkits).await.wheels;
     let origin = names.translate_text(&plan.origin, &[]);
     Ok(Downloads { origin, toolkits: plan.toolkits.len(), missing })
 }

@@ -63,7 +63,8 @@ impl std::fmt::Display for Failure {
     }
 }
 
-fn failure(error: &Error) -> Failure {
+/// What an error of bollard means.
+pub(super) fn failure(error: &Error) -> Failure {
     if let Error::DockerResponseServerError { status_code, message } = error {
         return Failure::Refused { status: *status_code, text: message.trim().into() };
     }
@@ -122,6 +123,11 @@ pub(super) struct Api {
 impl Api {
     pub(super) fn new(client: bollard::Docker) -> Self {
         Self { client }
+    }
+
+    /// For calls that go on for as long as they make progress: pulling, uploading.
+    pub(super) fn client(&self) -> &bollard::Docker {
+        &self.client
     }
 
     pub(super) async fn version(&self) -> Result<SystemVersion, Failure> {

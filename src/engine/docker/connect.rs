@@ -5,7 +5,6 @@
 
 use std::env;
 use std::io;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use super::super::attach::EngineFeatures;
 use super::super::handover::checked_bench;
 use super::super::job::EngineError;
 use super::api::{Api, Failure};
-use super::{About, Docker, context};
+use super::{About, Docker, context, reach};
 use crate::model::record::{EngineInfo, EngineKind};
 
 /// Docker 20.10, the oldest that is tested.
@@ -33,6 +32,8 @@ pub(super) struct Wish {
     /// Addresses, the first that is there is taken.
     addresses: Vec<String>,
     origin: Origin,
+    /// Whether it is to be found out if the engine sees this machine's files.
+    doubt: bool,
 }
 
 /// Why it is looked for there.
@@ -52,23 +53,23 @@ impl Wish {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
         // As the docker command has it, an address goes before a context.
         if let Some(host) = variable("DOCKER_HOST") {
-            return Ok(Self::address(&host));
+            return Ok(Self { doubt: true, ..Self::address(&host) });
         }
         let folder = variable("DOCKER_CONFIG").map(PathBuf::from);
         let folder = folder.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".docker"))).unwrap_or_default();
         if let Some(name) = context::chosen(variable("DOCKER_CONTEXT"), &folder) {
             let addresses = vec![context::endpoint(&name, &folder)?];
-            return Ok(Self { addresses, origin: Origin::Context(name) });
+            return Ok(Self { addresses, origin: Origin::Context(name), doubt: true });
         }
         let mut addresses = vec!["unix:///var/run/docker.sock".to_owned()];
         // A daemon without root listens here.
         addresses.extend(variable("XDG_RUNTIME_DIR").map(|folder| format!("unix://{folder}/docker.sock")));
-        Ok(Self { addresses, origin: Origin::Usual })
+        Ok(Self { addresses, origin: Origin::Usual, doubt: false })
     }
 
     /// One address.
     pub(super) fn address(address: &str) -> Self {
-        Self { addresses: vec![address.into()], origin: Origin::Host }
+        Self { addresses: vec![address.into()], origin: Origin::Host, doubt: !address.starts_with("unix://") }
     }
 
     /// An address as messages name it.
@@ -84,14 +85,18 @@ impl Wish {
 pub(super) async fn connect(wish: Wish, bench: PathBuf) -> Result<Docker, EngineError> {
     let mut absent = Vec::new();
     for address in &wish.addresses {
-        match reach(address, &wish.said(address)).await {
+        match open(address, &wish.said(address)).await {
             Ok(client) => {
                 let bench = checked_bench(&bench, true)?;
                 let notes = match &wish.origin {
                     Origin::Usual | Origin::Host => Vec::new(),
                     Origin::Context(name) => vec![format!("docker context `{name}`")],
                 };
-                return describe(Api::new(client), address, bench, notes).await;
+                let mut docker = describe(Api::new(client), address, bench, notes).await?;
+                if wish.doubt && !reach::sees_our_files(&docker.api).await {
+                    docker.becomes_remote(address);
+                }
+                return Ok(docker);
             }
             Err(EngineError::Absent(why)) => absent.push(why),
             Err(error) => return Err(error),
@@ -102,7 +107,7 @@ pub(super) async fn connect(wish: Wish, bench: PathBuf) -> Result<Docker, Engine
 
 /// Opens a connection by hand first: bollard gives one error for a missing socket, a dead one and a forbidden one.
 /// `said` is the address as messages name it.
-async fn reach(address: &str, said: &str) -> Result<bollard::Docker, EngineError> {
+async fn open(address: &str, said: &str) -> Result<bollard::Docker, EngineError> {
     let refuses = |why: &str| EngineError::Refuses(format!("{said} {why}"));
     let wrong = |error: bollard::errors::Error| refuses(&format!("cannot be used: {error}"));
     if let Some(path) = address.strip_prefix("unix://") {
@@ -112,20 +117,14 @@ async fn reach(address: &str, said: &str) -> Result<bollard::Docker, EngineError
     }
     let Some(place) = address.strip_prefix("tcp://").or_else(|| address.strip_prefix("http://")) else {
         return Err(refuses(
-            "is not an address that ctk-matrix speaks to (unix:// and tcp:// on this machine are): run ctk-matrix on the \
-             machine where that engine runs",
+            "is not an address that ctk-matrix speaks to (unix:// and tcp:// are): run ctk-matrix on the machine where \
+             that engine runs",
         ));
     };
     if env::var_os("DOCKER_TLS_VERIFY").is_some_and(|value| !value.is_empty()) {
         return Err(refuses("asks for TLS, which ctk-matrix does not speak: use the engine's unix:// socket"));
     }
     let place = place.trim_end_matches('/');
-    let host = place.rsplit_once(':').map_or(place, |(host, _)| host).trim_matches(['[', ']']);
-    if host != "localhost" && !host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()) {
-        return Err(refuses(
-            "is another machine, which binds of this machine's folders do not reach: run ctk-matrix there",
-        ));
-    }
     let connection = timeout(CONNECT, TcpStream::connect(place)).await;
     check(connection.map(|connected| connected.map(drop)), place)?;
     let address = format!("tcp://{place}");
@@ -194,6 +193,7 @@ async fn describe(api: Api, address: &str, bench: PathBuf, notes: Vec<String>) -
         features,
         selinux: security.iter().any(|option| option.split(',').any(|part| part == "name=selinux")),
         notes,
+        remote: None,
     };
     Ok(Docker { api, about: Arc::new(about), presence: Arc::default() })
 }
@@ -262,14 +262,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn addresses_that_lead_elsewhere_are_refused_in_one_line() {
-        for (address, part) in [
-            ("ssh://host", "run ctk-matrix on the machine where that engine runs"),
-            ("tcp://192.0.2.1:2375", "is another machine"),
-            ("tcp://engine.example:2375", "is another machine"),
-        ] {
-            let EngineError::Refuses(text) = error(address).await else { panic!("took {address}") };
-            assert!(text.contains(part) && !text.contains('\n'), "{text}");
-        }
+    async fn an_address_that_ctk_matrix_does_not_speak_to_is_refused_in_one_line() {
+        let EngineError::Refuses(text) = error("ssh://host").await else { panic!("took it") };
+        assert!(text.contains("unix:// and tcp:// are") && !text.contains('\n'), "{text}");
     }
 }

@@ -14,7 +14,7 @@ use super::super::attach::Attach;
 use super::super::handover::{Handover, View};
 use super::super::job::{EngineError, JobSpec};
 use super::super::owner::Owner;
-use super::{LABEL_JOB, LABEL_OWNER, LABEL_RUN};
+use super::{LABEL_JOB, LABEL_OWNER, LABEL_RUN, upload};
 
 const BENCH: &str = "/ctk/bin/ctk-bench";
 const REQUEST: &str = "/ctk/in/request.json";
@@ -49,6 +49,8 @@ pub(super) struct Base {
     pub(super) folders: Vec<(PathBuf, &'static str)>,
     /// Whether the engine labels files for `SELinux`.
     pub(super) selinux: bool,
+    /// Whether the engine sees no files of this machine: then a volume takes the place of binds.
+    pub(super) upload: bool,
 }
 
 /// A name that nobody can guess, so that nobody can take it first.
@@ -76,8 +78,13 @@ pub(super) fn body(spec: &JobSpec, base: &Base, handover: &Handover, bench: &Pat
     let mut command = handover.command.clone();
     let arguments = command.split_off(1);
     let mut host = least_privilege(spec, base.selinux);
-    host.mounts = Some(mounts(spec, base, handover, bench));
+    host.mounts = Some(if base.upload { vec![upload::volume()] } else { mounts(spec, base, handover, bench) });
     attach(&spec.attach, &mut host);
+    let mut job_labels = labels(&spec.run, &spec.job);
+    if base.upload {
+        // On the engine's machine this process looks like one that is gone, and `gc` there would remove the container.
+        job_labels.insert(LABEL_OWNER.into(), "remote".into());
+    }
     ContainerCreateBody {
         image: Some(base.image.clone()),
         entrypoint: Some(command),
@@ -93,7 +100,7 @@ pub(super) fn body(spec: &JobSpec, base: &Base, handover: &Handover, bench: &Pat
         // An image may ask for another signal, or for its own idea of health.
         stop_signal: Some("SIGTERM".into()),
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".into()]), ..HealthConfig::default() }),
-        labels: Some(labels(&spec.run, &spec.job)),
+        labels: Some(job_labels),
         host_config: Some(host),
         ..ContainerCreateBody::default()
     }

@@ -20,6 +20,7 @@ use super::super::output::{Collector, MAX_SHOWN};
 use super::api::{Api, Failure, State, Waited};
 use super::container::{Base, DRIVER, body, unguessable_name, view};
 use super::presence::RETURN;
+use super::upload::Upload;
 use super::{Docker, userland};
 use crate::model::place::Place;
 
@@ -75,7 +76,8 @@ pub(super) async fn run(
     let base = base(docker, spec).await?;
     let mut life = Life { api: &docker.api, name: unguessable_name()?, hurry: false, unsure: false, written: 0 };
     let body = Box::new(body(spec, &base, &handover, &docker.about.bench));
-    let end = life.live(spec, body, called, events, &mut cancel).await;
+    let upload = base.upload.then(|| Upload::new(&docker.about.bench, &handover));
+    let end = life.live(spec, body, upload, called, events, &mut cancel).await;
     // An engine that does not answer gets a last try; then `gc` has to do it.
     let quickly = life.hurry || matches!(end, Err(EngineError::Lost(_)));
     let limit = if quickly { REMOVE_QUICKLY } else { 3 * REMOVE };
@@ -112,9 +114,12 @@ pub(super) async fn run(
 
 /// The file system that the container starts from.
 async fn base(docker: &Docker, spec: &JobSpec) -> Result<Base, EngineError> {
-    let selinux = docker.about.selinux;
+    let (selinux, upload) = (docker.about.selinux, docker.about.remote.is_some());
     match &spec.place {
         Place::Userland => {
+            if let Some(why) = docker.without_userland() {
+                return Err(EngineError::Setup(why));
+            }
             let image = userland::image(&docker.api).await?;
             Ok(Base { image, folders: userland::folders(), selinux, ..Base::default() })
         }
@@ -128,7 +133,7 @@ async fn base(docker: &Docker, spec: &JobSpec) -> Result<Base, EngineError> {
                 Some((name.to_owned(), value.to_owned()))
             };
             let env = lines.iter().filter_map(pair).collect();
-            Ok(Base { image: id.clone(), env, selinux, ..Base::default() })
+            Ok(Base { image: id.clone(), env, selinux, upload, ..Base::default() })
         }
     }
 }
@@ -172,6 +177,7 @@ impl Life<'_> {
         &mut self,
         spec: &JobSpec,
         body: Box<ContainerCreateBody>,
+        upload: Option<Upload>,
         called: Instant,
         events: &mpsc::UnboundedSender<JobEvent>,
         cancel: &mut Cancel,
@@ -183,7 +189,11 @@ impl Life<'_> {
             notes = api.create(&name, body).await?;
             Ok(())
         };
-        let before = match self.prepare(created, cancel).await? {
+        let mut before = self.prepare(created, cancel).await?;
+        if let (Before::Ready, Some(upload)) = (&before, upload) {
+            before = self.prepare(upload.send(api, &name), cancel).await?;
+        }
+        let before = match before {
             Before::Ready => self.prepare(api.start(&name), cancel).await?,
             Before::Cancelled => Before::Cancelled,
         };

@@ -5,10 +5,16 @@ mod api;
 mod connect;
 mod container;
 mod context;
+mod credentials;
+mod fault;
 mod gc;
 mod image;
 mod lifecycle;
 mod presence;
+mod pull;
+mod reach;
+mod registry;
+mod upload;
 mod userland;
 
 use std::path::PathBuf;
@@ -16,7 +22,10 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
+pub use fault::PullError;
 pub use gc::{Fate, GcItem};
+pub use pull::{Pace, PullAsk};
+pub use registry::Remote;
 
 use super::attach::EngineFeatures;
 use super::cancel::to_its_end;
@@ -31,7 +40,7 @@ pub const LABEL_JOB: &str = "ctk-matrix.job";
 /// The label that holds the process that started the container: number, start ticks, boot id, PID namespace.
 pub const LABEL_OWNER: &str = "ctk-matrix.owner";
 
-/// A Docker-compatible engine on this machine.
+/// A Docker-compatible engine, on this machine or on another.
 #[derive(Debug, Clone)]
 pub struct Docker {
     api: api::Api,
@@ -48,6 +57,8 @@ struct About {
     /// Whether the engine labels files for `SELinux`: then binds need `label=disable`.
     selinux: bool,
     notes: Vec<String>,
+    /// The address of an engine that does not see this machine's files: what a job needs is uploaded to it.
+    remote: Option<String>,
 }
 
 impl Docker {
@@ -59,6 +70,27 @@ impl Docker {
     /// The engine at an address, `unix:///run/docker.sock`.
     pub async fn connect_to(address: &str, bench: PathBuf) -> Result<Self, EngineError> {
         connect::connect(connect::Wish::address(address), bench).await
+    }
+
+    /// Turns it into an engine whose jobs are handed their files by upload.
+    fn becomes_remote(&mut self, address: &str) {
+        if let Some(about) = Arc::get_mut(&mut self.about) {
+            about.remote = Some(address.to_owned());
+            about.notes.push(format!(
+                "the engine at {address} does not see this machine's files: ctk-bench and what it needs are uploaded"
+            ));
+        }
+    }
+
+    /// Why the host's user space cannot be had, if the engine does not see this machine's files.
+    #[must_use]
+    pub fn without_userland(&self) -> Option<String> {
+        self.about.remote.as_ref().map(|address| {
+            format!(
+                "the engine at {address} does not see this machine's files, so wheels and folders need an image to be \
+                 uploaded into: say --source image, or name a `base:`"
+            )
+        })
     }
 
     /// Its kind and versions.
@@ -101,6 +133,28 @@ impl Docker {
     /// What an image on this machine is, read without starting it; none if it is not on this machine.
     pub async fn inspect_image(&self, reference: &str) -> Result<Option<ImageFacts>, EngineError> {
         image::inspect(self, reference).await
+    }
+
+    /// What an image's registry says of it, before anything is pulled.
+    pub async fn look_up(&self, reference: &str) -> Result<Remote, PullError> {
+        registry::look_up(self, reference).await
+    }
+
+    /// Pulls an image. Dropping the future ends the pull.
+    pub async fn pull(&self, ask: &PullAsk<'_>) -> Result<(), PullError> {
+        pull::pull(self, ask).await
+    }
+
+    /// The id of what a reference stands for now; none if it is not on this machine.
+    pub async fn image_id(&self, reference: &str) -> Result<Option<String>, EngineError> {
+        let found = self.api.image(reference).await.map_err(api::Failure::into_error)?;
+        Ok(found.and_then(|image| image.id))
+    }
+
+    /// Where the engine keeps its images, if it says so.
+    pub async fn data_root(&self) -> Option<PathBuf> {
+        let system = self.api.system().await.ok()?;
+        system.docker_root_dir.filter(|folder| !folder.is_empty()).map(PathBuf::from)
     }
 
     /// Removes the containers of runs that are no more, and says what it found. With `dry_run` nothing is removed.

@@ -13,7 +13,7 @@ mod kernels;
 mod lower;
 mod node;
 mod places;
-mod quantity;
+pub(crate) mod quantity;
 pub mod raw;
 pub mod raw_claims;
 mod requirement;

@@ -6,7 +6,7 @@ pub(super) fn millis(text: &str) -> Option<u64> {
 }
 
 /// Bytes in `512MiB`, `8GiB`, `8GB`: binary units have an `i`, decimal ones do not.
-pub(super) fn bytes(text: &str) -> Option<u64> {
+pub(crate) fn bytes(text: &str) -> Option<u64> {
     let binary = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
     let decimal = [("kB", 1000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("TB", 1_000_000_000_000)];
     quantity(text, &binary).or_else(|| quantity(text, &decimal))

@@ -75,7 +75,7 @@ fn dispatcher(toolkits: &[&str], slots: usize) -> Dispatcher {
 fn provisioned(name: &str) -> Input {
     let provisioned = Provisioned {
         toolkit: toolkit(name),
-        source: Source { kind: SourceKind::Wheels, reference: "w".into(), digest: None },
+        source: Source { kind: SourceKind::Wheels, reference: "w".into(), digest: None, image: None },
         place: Place::Userland,
         dir: None,
         roots: Vec::new(),
