@@ -20,14 +20,15 @@ fn predictions(ran: &Ran) -> Vec<String> {
     let line = |cell: &Value| {
         let word = |value: &Value| value.as_str().unwrap().to_owned();
         let predicted = &cell["predicted"];
-        let mut line = format!("{} {}: ", word(&cell["axes"]["path"]), word(&cell["axes"]["toolkit"]));
-        line += &format!("{}; predicted {}", word(&cell["outcome"]), word(&predicted["outcome"]));
+        let mut said = word(&predicted["outcome"]);
         for part in [&predicted["stage"], &predicted["code"]["number"]] {
             if !part.is_null() {
-                line += &format!(" {}", part.to_string().trim_matches('"'));
+                said = format!("{said} {}", part.to_string().trim_matches('"'));
             }
         }
-        line += &format!(" by {}", word(&predicted["rule"]));
+        let (path, toolkit) = (word(&cell["axes"]["path"]), word(&cell["axes"]["toolkit"]));
+        let outcome = word(&cell["outcome"]);
+        let line = format!("{path} {toolkit}: {outcome}; predicted {said} by {}", word(&predicted["rule"]));
         match predicted["agrees"].as_bool() {
             Some(true) => line,
             Some(false) => line + ", WRONG",

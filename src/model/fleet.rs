@@ -16,7 +16,7 @@ pub const OLDEST_BRANCH: u32 = 450;
 pub enum GpuClass {
     /// For data centres.
     DataCentre,
-    /// GeForce and Titan.
+    /// `GeForce` and `TITAN`.
     Consumer,
     /// RTX and Quadro: some are qualified for forward compatibility, and some are not.
     Workstation,

@@ -25,7 +25,7 @@ use crate::model::place::Provisioned;
 use crate::model::wire::{GpuWish, PathResult, Request, Task, ToolkitFiles, WIRE};
 
 /// Time for a job beside those of the plan: opening a driver, or compiling an empty kernel some thirty times.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_mins(2);
 
 const PTX: PathId = PathId { family: Family::Nvrtc, form: Form::Ptx };
 const CUBIN: PathId = PathId { family: Family::Nvrtc, form: Form::Cubin };

@@ -35,7 +35,7 @@ fn cupy_8466_a_header_of_nvrtc_needs_the_runtime_s() {
     remedy(nvrtc_headers(version("12.2"), false), "nvrtc-headers", "-I");
     assert_eq!((nvrtc_headers(version("12.1"), false), nvrtc_headers(version("12.2"), true)), (None, None));
     let log = "cuda_fp16.h(4025): catastrophic error: cannot open source file \"vector_types.h\"";
-    explained(Some(Stage::Build), Some(codes::nvrtc(6)), log, "");
+    explained(Some(Stage::Build), Some(&codes::nvrtc(6)), log, "");
 }
 
 /// NVIDIA/cuda-samples#378 (and nccl#1700): Ubuntu 25.04's glibc 2.41 against the headers of 12.9.
@@ -80,10 +80,10 @@ fn cupy_7560_tensorrt_3893_nvrtc_finds_no_builtins_of_its_own() {
     }
     assert_eq!(surroundings::builtins(version("13.0"), Some(version("13.0"))), None);
     let log = "nvrtc: error: failed to open libnvrtc-builtins.so.13.0.";
-    explained(Some(Stage::Build), Some(codes::nvrtc(7)), log, "");
+    explained(Some(Stage::Build), Some(&codes::nvrtc(7)), log, "");
 }
 
-/// abetlen/llama-cpp-python#1840: a library that asks for GLIBC_2.32 on Ubuntu 20.04, which has 2.31.
+/// abetlen/llama-cpp-python#1840: a library that asks for `GLIBC_2.32` on Ubuntu 20.04, which has 2.31.
 #[test]
 fn llama_cpp_python_1840_a_library_is_newer_than_the_c_library() {
     remedy(glibc_floor(version("2.32"), version("2.31")), "glibc-floor", "2.17");

@@ -13,7 +13,7 @@ use super::{cubin, explained, loads, machine, ptx, refused, remedy, version};
 fn rust_cuda_212_an_example_s_ptx_is_newer_than_the_driver() {
     refused(Form::Ptx, &[ptx("8.8", "7.5")], &machine("550.54.14", "T4"), 222, "ptx-isa");
     remedy(Some("ptx-isa"), "ptx-isa", "machine code");
-    explained(Some(Stage::Load), Some(codes::driver(222)), "", "cubin");
+    explained(Some(Stage::Load), Some(&codes::driver(222)), "", "cubin");
 }
 
 /// NVIDIA/numba-cuda#163: toolkit 12.8 writes PTX 8.7 and the cluster's driver stops at 8.4 (branch 550); linking
@@ -25,7 +25,7 @@ fn numba_cuda_163_ptx_of_12_8_on_a_driver_of_12_4_and_in_an_older_linker() {
     assert_eq!(build::linker(version("12.8"), version("8.7")), None);
 }
 
-/// dartsim/dart#3475: built for sm_75 alone by nvcc 13.3, run on an sm_89 GPU with a driver of 13.2: the machine code
+/// dartsim/dart#3475: built for `sm_75` alone by nvcc 13.3, run on an `sm_89` GPU with a driver of 13.2: the machine code
 /// does not fit, so the PTX is compiled, and is too new. Until then the GPU tests had not run at all.
 #[test]
 fn dart_3475_machine_code_for_another_gpu_leaves_ptx_that_is_too_new() {
@@ -44,14 +44,14 @@ fn mistral_rs_1571_only_what_is_ptx_fails_in_a_container_newer_than_the_driver()
     assert!(loads(Form::Cubin, &[cubin("12.9", "8.0")], &host));
 }
 
-/// filecoin-project/rust-gpu-tools#79: a K80 (3.7) and a fatbin whose lowest part is compute_52.
+/// filecoin-project/rust-gpu-tools#79: a K80 (3.7) and a fatbin whose lowest part is `compute_52`.
 #[test]
 fn rust_gpu_tools_79_the_fatbin_starts_above_the_gpu() {
     let built = [cubin("11.8", "5.2"), cubin("11.8", "7.5"), ptx("7.8", "5.2")];
     let k80 = machine("470.82.01", "K80");
     refused(Form::Fatbin, &built, &k80, 209, "fatbin-none");
     remedy(Some("fatbin-none"), "fatbin-none", "-gencode");
-    explained(Some(Stage::Load), Some(codes::driver(209)), "", "");
+    explained(Some(Stage::Load), Some(&codes::driver(209)), "", "");
 }
 
 /// jax-ml/jax#19821: the ptxas that ships with the program is newer than the driver.

@@ -54,7 +54,7 @@ fn nvidia_docker_1515_compat_libraries_on_a_geforce() {
     let refused = with_compat(version("11.3"), &host).unwrap_err();
     assert_eq!((refused.stage, refused.code), (Some(Stage::DriverInit), Some(codes::driver(804))));
     remedy(Some(&refused.rule), "forward-compat-hardware", "/usr/local/cuda-*/compat");
-    explained(Some(Stage::DriverInit), Some(codes::driver(804)), "", "compat");
+    explained(Some(Stage::DriverInit), Some(&codes::driver(804)), "", "compat");
     // A data-centre GPU is allowed to.
     let works = with_compat(version("12.9"), &machine("535.104.05", "T4")).unwrap();
     assert_eq!((works.cuda, works.max_ptx_isa()), (version("12.9"), version("8.8")));
@@ -69,7 +69,7 @@ fn gpustack_4678_an_image_s_own_libcuda_hides_the_host_s() {
     assert_eq!(surroundings::compat(version("12.9"), 580), Compat::NotSupported);
     let refused = with_compat(version("12.9"), &machine("580.82.07", "H100")).unwrap_err();
     assert_eq!((refused.code, refused.rule.as_str()), (Some(codes::driver(803)), "forward-compat"));
-    explained(Some(Stage::DriverInit), Some(codes::driver(803)), "", "");
+    explained(Some(Stage::DriverInit), Some(&codes::driver(803)), "", "");
     assert_eq!(surroundings::libcuda("/usr/lib/x86_64-linux-gnu/libcuda.so.1", None, None), None);
 }
 
@@ -78,7 +78,7 @@ fn gpustack_4678_an_image_s_own_libcuda_hides_the_host_s() {
 fn warp_219_tensorflow_36974_a_stub_is_loaded_instead_of_the_driver() {
     let rule = surroundings::libcuda("/usr/local/cuda/lib64/stubs/libcuda.so", None, None);
     remedy(rule, "stub-libcuda", "stubs");
-    explained(Some(Stage::DriverInit), Some(codes::driver(34)), "", "stubs");
+    explained(Some(Stage::DriverInit), Some(&codes::driver(34)), "", "stubs");
 }
 
 /// lablup/backend.ai#13820: the container starts through an engine that ignores the device request.

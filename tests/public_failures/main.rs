@@ -63,7 +63,7 @@ fn remedy(rule: Option<&str>, id: &str, says: &str) {
 
 /// The code or the text is explained, with a remedy that says this.
 #[track_caller]
-fn explained(stage: Option<Stage>, code: Option<Code>, text: &str, says: &str) {
-    let explanation = explain(stage, code.as_ref(), text).unwrap_or_else(|| panic!("{text:?} is not explained"));
+fn explained(stage: Option<Stage>, code: Option<&Code>, text: &str, says: &str) {
+    let explanation = explain(stage, code, text).unwrap_or_else(|| panic!("{text:?} is not explained"));
     assert!(explanation.remedy.contains(says), "{}: {}", explanation.what, explanation.remedy);
 }

@@ -9,7 +9,7 @@ fn only(rules: &[&'static str]) -> Option<&'static str> {
     rules.first().copied()
 }
 
-/// scikit-hep/awkward#4313, NVIDIA/numba-cuda#907: a fresh solve took NumPy 2.5.2, which has no `row_stack` any more,
+/// scikit-hep/awkward#4313, NVIDIA/numba-cuda#907: a fresh solve took `NumPy` 2.5.2, which has no `row_stack` any more,
 /// beside numba-cuda 0.30.4, which uses it and sets no bound.
 #[test]
 fn awkward_4313_numba_cuda_907_a_bound_that_is_missing() {
@@ -18,7 +18,7 @@ fn awkward_4313_numba_cuda_907_a_bound_that_is_missing() {
     assert_eq!(surroundings::packages(&[("numba-cuda", "0.30.4"), ("numpy", "2.4.6")]), [""; 0]);
 }
 
-/// cupy/cupy#9719: CuPy 14 for one CUDA major in an environment of another.
+/// cupy/cupy#9719: `CuPy` 14 for one CUDA major in an environment of another.
 #[test]
 fn cupy_9719_packages_of_two_cuda_majors() {
     let resolved = [("cupy-cuda12x", "14.2.0"), ("cuda-bindings", "13.5.0"), ("numpy", "2.4.6")];

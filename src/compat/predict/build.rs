@@ -1,4 +1,4 @@
-//! Whether a toolkit builds for an architecture, and what it then makes. Its main function is [`build`]; beside it are
+//! Whether a toolkit builds for an architecture, and what it then makes. Its main function is `build`; beside it are
 //! the rules about host compilers and C libraries.
 
 use super::load::{Piece, PieceKind};

@@ -51,7 +51,7 @@ pub fn planned_absent(toolkit: &Toolkit) -> Vec<Absent> {
             Some(_) | None => Vec::new(),
         },
         ToolkitSource::Image(reference) => {
-            image::Variant::of_reference(reference).map_or_else(Vec::new, |variant| variant.absent())
+            image::Variant::of_reference(reference).map_or_else(Vec::new, image::Variant::absent)
         }
         ToolkitSource::Dir(_) => Vec::new(),
     }

@@ -61,13 +61,13 @@ pub fn with_compat(package: Version, machine: &Machine) -> Result<Machine, Predi
     if machine.class == Some(GpuClass::Consumer) {
         return Err(refused("forward-compat-hardware", 804));
     }
-    match machine.driver.map(|driver| compat(package, driver.branch())) {
-        Some(Compat::NotSupported) => Err(refused("forward-compat", 803)),
+    let listed = machine.driver.map_or(Compat::NotListed, |driver| compat(package, driver.branch()));
+    match listed {
         // The very version of the driver's own libraries, perhaps of another release.
-        Some(Compat::NotNeeded) => Ok(*machine),
-        Some(Compat::Works) => Ok(Machine { cuda: package, ..*machine }),
-        Some(Compat::NotListed) | None if package > machine.cuda => Ok(Machine { cuda: package, ..*machine }),
-        Some(Compat::NotListed) | None => Err(refused("forward-compat", 803)),
+        Compat::NotNeeded => Ok(*machine),
+        Compat::Works => Ok(Machine { cuda: package, ..*machine }),
+        Compat::NotListed if package > machine.cuda => Ok(Machine { cuda: package, ..*machine }),
+        Compat::NotSupported | Compat::NotListed => Err(refused("forward-compat", 803)),
     }
 }
 

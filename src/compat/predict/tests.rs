@@ -251,3 +251,27 @@ fn a_toolkit_that_is_not_in_the_catalogue_is_judged_by_what_was_measured_of_it()
     assert_eq!(said("nvrtc-cubin", "12.0", &toolkit, &h200()), "fail toolkit-arch");
     assert_eq!(said("nvrtc-cubin", "12.0", &ToolkitSide::whole(version("13.6")), &h200()), "fail cubin-arch");
 }
+
+/// The aim is 100 ms in a release build; the bound here is for a debug build on a busy machine.
+#[test]
+fn ten_thousand_cells_are_predicted_in_the_blink_of_an_eye() {
+    let predictor = Predictor::new(&[kernel()]);
+    let toolkits = crate::compat::catalogue::toolkits();
+    let paths = crate::model::path::PathId::ALL;
+    let cells: Vec<_> = (0..10_000)
+        .map(|at| (axes("t", &paths[at % paths.len()].to_string(), "9.0"), toolkits[at % toolkits.len()].version))
+        .collect();
+    let h200 = h200();
+    let once = || {
+        let started = std::time::Instant::now();
+        let rules: usize = cells
+            .iter()
+            .map(|(axes, version)| predictor.cell(axes, &ToolkitSide::whole(*version), Some(&h200)).rule.len())
+            .sum();
+        assert!(rules > 0);
+        started.elapsed()
+    };
+    let best = (0..5).map(|_| once()).min().unwrap();
+    println!("10,000 cells predicted in {best:?}");
+    assert!(best < std::time::Duration::from_secs(1), "{best:?}");
+}

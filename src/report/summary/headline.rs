@@ -3,6 +3,7 @@
 use super::places;
 use super::tables::source_words;
 use crate::model::axes::Axes;
+use crate::model::canary::Canary;
 use crate::model::record::{EngineInfo, EngineKind, Gpu, GpuMode, Host, Report, Run, SourceKind};
 use crate::model::units;
 
@@ -73,7 +74,7 @@ fn alarms(report: &Report) -> Vec<String> {
     }
     // A run that shows no failure where there must be one shows nothing.
     let dead = report.runs.iter().filter_map(|run| run.canary.as_ref()).filter(|canary| !canary.valid);
-    alarms.extend(dead.filter_map(|canary| canary.complaint()).map(|complaint| format!("INVALID: {complaint}")));
+    alarms.extend(dead.filter_map(Canary::complaint).map(|complaint| format!("INVALID: {complaint}")));
     if !report.complete {
         alarms.push("INCOMPLETE: not every planned cell ran to its end.".into());
     }
