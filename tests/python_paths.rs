@@ -41,10 +41,10 @@ fn provided(packages: &[&str], cache: &Path, pip: Pip) -> Result<ReadyStack, Sta
         python: Python::Version(python_version().into()),
         packages: packages.iter().map(ToString::to_string).collect(),
     };
-    provided_stack(&stack, cache, pip)
+    provided_stack(&stack, cache, &pip)
 }
 
-fn provided_stack(stack: &Stack, cache: &Path, pip: Pip) -> Result<ReadyStack, StackError> {
+fn provided_stack(stack: &Stack, cache: &Path, pip: &Pip) -> Result<ReadyStack, StackError> {
     let version = Version::new(12, 6);
     let toolkit = Provisioned {
         toolkit: Toolkit { name: "12.6".into(), version, source: ToolkitSource::Unsaid, base: None },
@@ -57,8 +57,7 @@ fn provided_stack(stack: &Stack, cache: &Path, pip: Pip) -> Result<ReadyStack, S
         notes: Vec::new(),
     };
     let cache = Cache::at(cache).unwrap();
-    let ask =
-        StackAsk { stack, toolkit: &toolkit, cache: &cache, pip: &pip, by_everyone: true, locked: None, note: &drop };
+    let ask = StackAsk { stack, toolkit: &toolkit, cache: &cache, pip, by_everyone: true, locked: None, note: &drop };
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(provide(&ask))
 }
 
@@ -300,9 +299,9 @@ fn each_thing_that_can_be_wrong_with_a_stack_has_its_own_words() {
     let error = fails(&["numpy==2.2.6"], Pip { env, ..Pip::default() });
     assert!(error.starts_with("pip cannot reach its package index"), "{error}");
     let missing = Stack { name: "s".into(), python: Python::Version("3.99".into()), packages: vec!["numpy".into()] };
-    let error = provided_stack(&missing, scratch.path(), Pip::default()).unwrap_err().to_string();
+    let error = provided_stack(&missing, scratch.path(), &Pip::default()).unwrap_err().to_string();
     assert!(error.starts_with("there is no Python 3.99 on this machine (there is 3."), "{error}");
     let left: Vec<PathBuf> =
         std::fs::read_dir(scratch.path().join("staging")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(left, [PathBuf::new(); 0]);
+    assert!(left.is_empty(), "{left:?}");
 }

@@ -127,8 +127,8 @@ pub(super) fn complete(result: &mut PathResult, request: &Request, driver: Optio
         own.clone_from(known);
     }
     if result.outcome == Outcome::Fail && result.code.is_none() {
-        let texts = [&result.reason, &result.detail].into_iter().flatten();
-        result.code = texts.filter_map(|text| code_in(text)).next();
+        let mut texts = [&result.reason, &result.detail].into_iter().flatten();
+        result.code = texts.find_map(|text| code_in(text));
     }
     let Some(artifact) = &mut result.artifact else { return };
     let Some(Ok(bytes)) = result.artifact_base64.as_ref().map(|text| STANDARD.decode(text)) else { return };

@@ -27,8 +27,8 @@ pub(super) fn lower(lower: &mut Lower<'_>, raw: Vec<RawStack>, node: &Node) -> V
         }
         let items = node.get("packages").map(Node::items).unwrap_or_default();
         let places = items.iter().map(|item| item.span.clone());
-        let names: Vec<_> = raw.packages.iter().map(|package| normalised(package)).zip(places).collect();
-        lower.distinct(names, "the package", "name each package of a stack once");
+        let packages: Vec<_> = raw.packages.iter().map(|package| normalised(package)).zip(places).collect();
+        lower.distinct(packages, "the package", "name each package of a stack once");
         stacks.push(Stack { name: raw.name, python, packages: raw.packages });
     }
     lower.distinct(named, "the stack", "give one of them another name");

@@ -144,20 +144,17 @@ impl Installer<'_> {
         let site = tree.join(site_packages(self.version));
         fs::create_dir_all(&site).map_err(failed)?;
         let mut arguments: Vec<OsString> = vec!["--only-binary=:all:".into()];
-        let target = match self.interpreter {
-            Some(interpreter) => {
-                environment(&tree, interpreter).map_err(failed)?;
-                Some(tree.join("bin/python3"))
+        let target = if let Some(interpreter) = self.interpreter {
+            environment(&tree, interpreter).map_err(failed)?;
+            Some(tree.join("bin/python3"))
+        } else {
+            arguments.extend(["--implementation", "cp", "--python-version", self.version].map(OsString::from));
+            for glibc in (17..=NEWEST_GLIBC).rev() {
+                arguments.extend(["--platform".into(), format!("manylinux_2_{glibc}_x86_64").into()]);
             }
-            None => {
-                arguments.extend(["--implementation", "cp", "--python-version", self.version].map(OsString::from));
-                for glibc in (17..=NEWEST_GLIBC).rev() {
-                    arguments.extend(["--platform".into(), format!("manylinux_2_{glibc}_x86_64").into()]);
-                }
-                arguments.extend(["--platform", "manylinux2014_x86_64", "--target"].map(OsString::from));
-                arguments.push(site.into());
-                None
-            }
+            arguments.extend(["--platform", "manylinux2014_x86_64", "--target"].map(OsString::from));
+            arguments.push(site.into());
+            None
         };
         let (target, env) = (target.as_deref(), Vec::new());
         let requirements = match self.ask.locked {
@@ -302,7 +299,7 @@ fn sorted(packages: &[String]) -> Vec<String> {
 }
 
 fn lines(packages: &[String]) -> String {
-    packages.iter().map(|package| format!("{package}\n")).collect()
+    packages.iter().flat_map(|package| [package.as_str(), "\n"]).collect()
 }
 
 /// The toolkit that a source package is built against.
