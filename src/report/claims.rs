@@ -31,9 +31,7 @@ pub fn results(planned: &[PlannedClaim], tested: &[ClaimResult], report: &Report
 }
 
 fn by_cells(claim: &PlannedClaim, records: &[Record], runs: &[Run]) -> ClaimResult {
-    let mode = |record: &Record| {
-        runs.iter().find(|run| run.id == record.run).map_or(GpuMode::None, |run| run.gpu_mode)
-    };
+    let mode = |record: &Record| runs.iter().find(|run| run.id == record.run).map_or(GpuMode::None, |run| run.gpu_mode);
     judge(claim, records, &mode)
 }
 
@@ -47,8 +45,7 @@ pub(super) fn merged(all: Vec<ClaimResult>, report: &Report) -> Vec<ClaimResult>
         };
         match merged.iter_mut().find(same) {
             Some(known) if claim.observe.is_some() => {
-                let fresh: Vec<String> =
-                    claim.cells.into_iter().filter(|cell| !known.cells.contains(cell)).collect();
+                let fresh: Vec<String> = claim.cells.into_iter().filter(|cell| !known.cells.contains(cell)).collect();
                 known.cells.extend(fresh);
             }
             Some(known) if weight(claim.verdict) >= weight(known.verdict) => *known = claim,

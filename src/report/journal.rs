@@ -84,7 +84,13 @@ impl Journal {
                 ReportError::Write { path: path.clone(), source }
             }
         })?;
-        let file = RunFile { schema: SCHEMA, run: run.clone(), cells: cells.to_vec(), excluded: excluded.to_vec(), claims: Vec::new() };
+        let file = RunFile {
+            schema: SCHEMA,
+            run: run.clone(),
+            cells: cells.to_vec(),
+            excluded: excluded.to_vec(),
+            claims: Vec::new(),
+        };
         let journal = Self { dir: dir.into(), file, records, written: 0 };
         journal.prepare().inspect_err(|_| {
             // Nothing was recorded yet: the folder must not be taken for a run's.

@@ -5,8 +5,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::error::ReportError;
 use super::claims;
+use super::error::ReportError;
 use super::journal::{CLAIMS, RECORDS, RUN, RunFile};
 use crate::model::claim::ClaimResult;
 use crate::model::outcome::Outcome;

@@ -165,7 +165,10 @@ fn verdict(test: &PackageTest, gives: &[String], seen: &Seen) -> Found {
             let found = if wrong.is_empty() {
                 Found::new(ClaimVerdict::Holds, format!("{action}: {saw}"))
             } else {
-                Found::new(ClaimVerdict::DoesNotHold, format!("{action}: the choice does not meet {}", wrong.join(", ")))
+                Found::new(
+                    ClaimVerdict::DoesNotHold,
+                    format!("{action}: the choice does not meet {}", wrong.join(", ")),
+                )
             };
             found.evidence(listing(packages))
         }
@@ -255,7 +258,10 @@ fn bounded(ask: &BoundaryAsk, python: &Interpreter, there: &Versions, turn: Turn
         }
         Turn::Alike(TrialVerdict::Good) => {
             boundary.last_good = Some(newest.clone());
-            (format!("no bad version: {package} {newest} is the newest for Python {}, and good", python.series()), false)
+            (
+                format!("no bad version: {package} {newest} is the newest for Python {}, and good", python.series()),
+                false,
+            )
         }
         Turn::Alike(_) => {
             boundary.first_bad = there.usable.first().cloned();
@@ -264,15 +270,16 @@ fn bounded(ask: &BoundaryAsk, python: &Interpreter, there: &Versions, turn: Turn
         Turn::Nothing => (format!("no version of {package} could be tested"), false),
     };
     let reason = format!("{reason}{beyond}");
-    let wrong: Vec<String> = [("last good", &ask.last_good, &boundary.last_good), ("first bad", &ask.first_bad, &boundary.first_bad)]
-        .into_iter()
-        .filter_map(|(what, claimed, found)| {
-            let claimed = claimed.as_ref()?;
-            // What has no wheel for this Python speaks neither for nor against it.
-            let told = found.as_ref().is_none_or(|found| names_version(claimed, found));
-            (!told).then(|| format!("the {what} version was to be {claimed}"))
-        })
-        .collect();
+    let wrong: Vec<String> =
+        [("last good", &ask.last_good, &boundary.last_good), ("first bad", &ask.first_bad, &boundary.first_bad)]
+            .into_iter()
+            .filter_map(|(what, claimed, found)| {
+                let claimed = claimed.as_ref()?;
+                // What has no wheel for this Python speaks neither for nor against it.
+                let told = found.as_ref().is_none_or(|found| names_version(claimed, found));
+                (!told).then(|| format!("the {what} version was to be {claimed}"))
+            })
+            .collect();
     let mut result = if !wrong.is_empty() {
         Found::new(ClaimVerdict::DoesNotHold, format!("{reason}; {}", wrong.join(", ")))
     } else if found {
@@ -331,7 +338,10 @@ mod tests {
         let wrong = format!("does-not-hold no: {words}; the last good version was to be 1.26");
         assert_eq!(said(&there, turn, Some("1.26"), Some("2.5")), wrong);
         let back = Turn::Between { below: 0, above: 1, older: Bad };
-        assert_eq!(said(&there, back, None, None), "holds yes: numpy 2.3.0 is the last bad version, 2.4.6 the first good");
+        assert_eq!(
+            said(&there, back, None, None),
+            "holds yes: numpy 2.3.0 is the last bad version, 2.4.6 the first good"
+        );
     }
 
     #[test]

@@ -64,9 +64,10 @@ fn names_a_cell(matrix: &Matrix, all: &Candidates, among: &[Version], pattern: &
     if matrix.arch == ArchChoice::Native {
         pattern.arch.clear();
     }
-    all.list.iter().filter(|candidate| candidate.out.is_none()).any(|candidate| {
-        covers(&pattern, stacks, &candidate.axes, all.toolkits[candidate.toolkit].version, among)
-    })
+    all.list
+        .iter()
+        .filter(|candidate| candidate.out.is_none())
+        .any(|candidate| covers(&pattern, stacks, &candidate.axes, all.toolkits[candidate.toolkit].version, among))
 }
 
 fn covers(pattern: &Pattern, stacks: &[String], axes: &Axes, version: Version, among: &[Version]) -> bool {

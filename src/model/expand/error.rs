@@ -60,10 +60,9 @@ impl PlanError {
     pub const fn nothing_to_do(&self) -> bool {
         match self {
             Self::NothingSelected(_) | Self::Empty { .. } => true,
-            Self::DuplicateId { .. }
-            | Self::Conflict { .. }
-            | Self::ClaimWithoutCell { .. }
-            | Self::TooMany { .. } => false,
+            Self::DuplicateId { .. } | Self::Conflict { .. } | Self::ClaimWithoutCell { .. } | Self::TooMany { .. } => {
+                false
+            }
         }
     }
 }

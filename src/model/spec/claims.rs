@@ -31,13 +31,15 @@ fn one(lower: &mut Lower<'_>, raw: RawClaim, node: &Node, names: &Names<'_>) -> 
         [_] => {}
         [] if whole => {
             let complaint = Complaint::new("this claim names nothing to be tested");
-            let help = "name `cells` and what to `observe` of them, or one of `resolve`, `import`, `compile`, `boundary`";
+            let help =
+                "name `cells` and what to `observe` of them, or one of `resolve`, `import`, `compile`, `boundary`";
             lower.complain(node.place("says"), complaint.help(help));
             return None;
         }
         [] => return None,
         [first, second, ..] => {
-            let complaint = Complaint::new(format!("a claim is tested in one way, and not by `{first}` and `{second}`"));
+            let complaint =
+                Complaint::new(format!("a claim is tested in one way, and not by `{first}` and `{second}`"));
             lower.complain(node.place(second), complaint.help("write two claims"));
             return None;
         }

@@ -101,8 +101,21 @@ mod tests {
         assert_eq!(parts("cuda-core[cu12, a] >=1, <2"), Some(("cuda-core[cu12, a]", ">=1, <2")));
         assert_eq!(parts("a==1.*"), Some(("a", "==1.*")));
         for text in [
-            "", "-r x", "--index-url=http://x", "-e.", "a @ http://x", "./a", "a b", "a==", "a=1", "a==1; os_name", "a[",
-            "a[]", "http://x/a.whl", "a\n-r x", "a>=1 --pre",
+            "",
+            "-r x",
+            "--index-url=http://x",
+            "-e.",
+            "a @ http://x",
+            "./a",
+            "a b",
+            "a==",
+            "a=1",
+            "a==1; os_name",
+            "a[",
+            "a[]",
+            "http://x/a.whl",
+            "a\n-r x",
+            "a>=1 --pre",
         ] {
             assert_eq!(parts(text), None, "{text:?}");
         }
