@@ -48,6 +48,52 @@ fn a_run_without_a_gpu_in_every_format() {
 }
 
 #[test]
+fn a_note_with_every_verdict_in_every_format() {
+    everywhere("note", &golden("note"), &[]);
+}
+
+#[test]
+fn a_note_that_is_merged_with_itself_says_the_same() {
+    let note = golden("note");
+    let mut later = note.clone();
+    later.runs[0].id = "later".into();
+    later.cells.iter_mut().for_each(|cell| cell.run = "later".into());
+    // What one run tested counts before what another could not.
+    let tested = later.claims[3].clone();
+    later.claims[3].verdict = ctk_matrix::model::claim::ClaimVerdict::NotTested;
+    for reports in [vec![note.clone(), later.clone()], vec![later, note.clone()]] {
+        let merged = merge(reports);
+        assert_eq!(merged.claims.len(), note.claims.len());
+        assert_eq!(merged.claims[3], tested);
+        assert_eq!(merged.claims[1].reason, "built was observed of all 2 cells");
+    }
+}
+
+#[test]
+fn hostile_claims_are_text_in_every_format() {
+    let mut report = golden("note");
+    for claim in &mut report.claims {
+        (claim.says, claim.reason) = (evil(), evil());
+        (claim.evidence, claim.detail) = (vec![evil(); 40], Some(evil()));
+    }
+    let summary = Summary::new(&report, &[]);
+    let shown = terminal::render(&summary, &Terminal { runner: true, ..PLAIN });
+    assert_eq!(shown.chars().find(|c| acts(*c)), None);
+    assert!(shown.lines().all(|line| !line.trim_start().starts_with("::") && !line.contains("##[")));
+    assert!(shown.len() < 400_000, "{} bytes", shown.len());
+    let page = markdown::render(&summary);
+    assert_eq!(page.chars().find(|c| acts(*c)), None);
+    let (html, links, _) = parsed(&page);
+    assert!(html.iter().all(|text| text == "<!-- -->") && links == 0);
+    let headings = page.lines().filter(|line| line.starts_with("### ")).count();
+    assert_eq!(headings, report.claims.len());
+    let xml = junit::render(&summary);
+    let tree = roxmltree::Document::parse(&xml).unwrap();
+    let cases = tree.descendants().filter(|node| node.has_tag_name("testcase")).count();
+    assert_eq!(cases, report.cells.len() + report.claims.len());
+}
+
+#[test]
 fn merged_runs_in_every_format() {
     everywhere("merged", &merge(vec![golden("no-gpu"), golden("gpu")]), &[]);
 }
@@ -61,7 +107,7 @@ fn a_narrow_terminal_gets_the_same_words() {
 
 #[test]
 fn json_reads_back_as_the_report_it_was_made_from() {
-    for name in ["gpu", "no-gpu"] {
+    for name in ["gpu", "no-gpu", "note"] {
         let report = golden(name);
         let text = json::render(&report);
         assert!(text.ends_with("}\n"));

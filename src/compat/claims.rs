@@ -54,7 +54,8 @@ pub fn judge(claim: &PlannedClaim, records: &[Record], mode: &dyn Fn(&Record) ->
     let cells = |count: usize| format!("{count} of {all} cell{}", if all == 1 { "" } else { "s" });
     let of_it = if all == 1 { "of its cell".to_owned() } else { format!("of all {all} cells") };
     (result.verdict, result.reason) = if against > 0 {
-        (ClaimVerdict::DoesNotHold, format!("{observe} was to be observed, and was not of {}", cells(against)))
+        let show = if against == 1 { "shows" } else { "show" };
+        (ClaimVerdict::DoesNotHold, format!("{} {show} something else than {observe}", cells(against)))
     } else if holds == all {
         (ClaimVerdict::Holds, format!("{observe} was observed {of_it}"))
     } else if holds > 0 {
@@ -235,7 +236,7 @@ mod tests {
         let both = [record("nvrtc-ptx", Outcome::Pass), record("nvrtc-cubin", Outcome::Pass)];
         assert_eq!(verdict(pass(), &both, GPU), "holds yes: pass was observed of all 2 cells");
         let one = [record("nvrtc-ptx", Outcome::Pass), record("nvrtc-cubin", Outcome::WrongResult)];
-        let against = "does-not-hold no: pass was to be observed, and was not of 1 of 2 cells";
+        let against = "does-not-hold no: 1 of 2 cells shows something else than pass";
         assert_eq!(verdict(pass(), &one, GPU), against);
         // With a GPU, a cell that was only built did not do what it could.
         assert!(verdict(pass(), &built, GPU).starts_with("does-not-hold no"));

@@ -365,20 +365,22 @@ const REFUSALS: [&str; 4] =
 /// The most lines of a refusal that are kept.
 const KEPT_LINES: usize = 30;
 
-/// What decided a refusal: in one line, and all of it.
+/// What decided a refusal: in one line, and all of it. pip prints the causes of a conflict on stdout, and the errors on
+/// stderr.
 fn decisive(output: &str) -> (String, String) {
-    let lines = output.lines().map(clean).skip_while(|line| !line.starts_with("ERROR: "));
-    let lines: Vec<String> = lines.take_while(|line| !line.starts_with("To fix this")).take(KEPT_LINES).collect();
+    let lines: Vec<String> = output.lines().map(clean).collect();
+    let errors: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("ERROR: ")).collect();
     let causes = lines.iter().skip_while(|line| !line.contains("conflict is caused by")).skip(1);
-    let causes: Vec<&str> = causes.map(|line| line.trim()).take_while(|line| !line.is_empty()).collect();
+    let causes: Vec<&str> =
+        causes.map(|line| line.trim()).take_while(|line| !line.is_empty()).take(KEPT_LINES).collect();
     let saw = if causes.is_empty() {
         // The last error names the requirement; the first lists every version there is.
-        let error = lines.iter().rev().find(|line| line.starts_with("ERROR: "));
-        error.map_or_else(|| "pip refuses".into(), |line| line["ERROR: ".len()..].to_owned())
+        errors.last().map_or_else(|| "pip refuses".into(), |error| (*error).to_owned())
     } else {
         causes.join("; ")
     };
-    (saw, lines.join("\n").trim_end().to_owned())
+    let kept = errors.iter().take(KEPT_LINES).chain(&causes);
+    (saw, kept.copied().collect::<Vec<_>>().join("\n"))
 }
 
 /// The versions in what `pip index versions` printed, within a range, oldest first.
@@ -425,13 +427,13 @@ mod tests {
 
     #[test]
     fn a_conflict_is_told_by_what_caused_it() {
-        let output = "Collecting a\nINFO: pip is looking at multiple versions\n\
-            ERROR: Cannot install a==1 and b==1 because these package versions have conflicting dependencies.\n\n\
-            The conflict is caused by:\n    The user requested b==1\n    a 1 depends on b>=2\n\n\
-            To fix this you could try to:\n1. loosen\n\nERROR: ResolutionImpossible: for help visit x\n";
-        let (saw, detail) = decisive(output);
+        let stdout = "Collecting a\nINFO: pip is looking at multiple versions\n\nThe conflict is caused by:\n    \
+            The user requested b==1\n    a 1 depends on b>=2\n\nTo fix this you could try to:\n1. loosen\n";
+        let stderr = "ERROR: Cannot install a==1 and b==1 because these package versions have conflicting dependencies.\n\
+            ERROR: ResolutionImpossible: for help visit x\n";
+        let (saw, detail) = decisive(&format!("{stdout}\n{stderr}"));
         assert_eq!(saw, "The user requested b==1; a 1 depends on b>=2");
-        assert!(detail.starts_with("ERROR: Cannot install") && detail.ends_with("a 1 depends on b>=2"), "{detail}");
+        assert!(detail.starts_with("Cannot install") && detail.ends_with("a 1 depends on b>=2"), "{detail}");
         let output = "ERROR: Could not find a version that satisfies the requirement a==9 (from versions: 1, 2)\n\
             ERROR: No matching distribution found for a==9\n";
         assert_eq!(decisive(output).0, "No matching distribution found for a==9");

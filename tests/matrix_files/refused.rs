@@ -85,6 +85,22 @@ fn every_error_of_a_file_is_told_with_its_place_and_its_cure() {
             "version: 1\ntoolkits:\n- {name: '12.6', version: '12.4'}\n- {version: '12.5', dir: /opt, image: x}\n\
              - {version: '12.8', image: 'x y'}\n- {version: '12.9', image: x, base: y}\narch: [native, '9.0']\n",
         ),
+        (
+            "claims_that_cannot_be_tested",
+            "version: 1\ntoolkits: ['12.6']\nclaims:\n- {says: nothing}\n- {says: both, resolve: {packages: a}, import: {packages: a, module: m}}\n\
+             - {says: unseen, cells: {path: nvcc}}\n- {says: no cells, observe: {outcome: pass}, resolve: {packages: a}}\n\
+             - {says: staged, cells: {}, observe: {outcome: pass, stage: load, code: X}}\n- {says: staged, cells: {toolkit: mine}, observe: {outcome: passed}}\n\
+             - {says: injected, resolve: {packages: ['--index-url=http://x', 'a @ http://x'], python: '4.0', gives: 'a=1'}}\n\
+             - {says: host, resolve: {packages: a, python: host, gives: b, fails_with: c}}\n- {says: bare, import: {module: a-b}}\n\
+             - {says: cupy, compile: {packages: cupy, with: cupy, capability: sm_75}}\n- {says: empty, import: {module: os}}\n\
+             - {says: turn, boundary: {pin: 'numpy[x]', last_good: two, module: m, with: numba}}\n\
+             - {says: turns, boundary: {pin: numpy, module: m, with: numba}}\n- {resolve: {packages: a}, says: ''}\n",
+        ),
+        (
+            "claims_that_say_too_little",
+            "version: 1\ntoolkits: ['12.6']\nclaims:\n- {says: nothing}\n- {says: unseen, cells: {path: nvcc}}\n\
+             - {says: bare, import: {module: os}}\n",
+        ),
         ("text_that_is_not_ascii", "version: 1\ntoolkits: ['12.6']\n\"é\u{1b}[31m\": ü\npaths: ['é', nvrct]\n"),
     ];
     for (name, text) in cases {
