@@ -271,7 +271,8 @@ impl Api {
     pub(super) async fn import(&self, repo: &str, tag: &str, label: &str, tar: Vec<u8>) -> Result<(), Failure> {
         let options = CreateImageOptionsBuilder::new()
             .from_src("-")
-            .repo(repo)
+            // Podman reads the tag only here, Docker both here and there.
+            .repo(&format!("{repo}:{tag}"))
             .tag(tag)
             .changes(vec![format!("LABEL {label}=1")])
             .build();

@@ -112,11 +112,11 @@ pub(super) async fn run(
 
 /// The file system that the container starts from.
 async fn base(docker: &Docker, spec: &JobSpec) -> Result<Base, EngineError> {
-    let selinux = docker.about.selinux;
+    let (selinux, podman) = (docker.about.selinux, docker.about.podman);
     match &spec.place {
         Place::Userland => {
             let image = userland::image(&docker.api).await?;
-            Ok(Base { image, folders: userland::folders(), selinux, ..Base::default() })
+            Ok(Base { image, folders: userland::folders(), selinux, podman, ..Base::default() })
         }
         Place::Image { id, reference } => {
             let image = docker.api.image(id).await.map_err(Failure::into_error)?;
@@ -128,7 +128,7 @@ async fn base(docker: &Docker, spec: &JobSpec) -> Result<Base, EngineError> {
                 Some((name.to_owned(), value.to_owned()))
             };
             let env = lines.iter().filter_map(pair).collect();
-            Ok(Base { image: id.clone(), env, selinux, ..Base::default() })
+            Ok(Base { image: id.clone(), env, selinux, podman, ..Base::default() })
         }
     }
 }

@@ -47,6 +47,8 @@ struct About {
     features: EngineFeatures,
     /// Whether the engine labels files for `SELinux`: then binds need `label=disable`.
     selinux: bool,
+    /// Whether it is Podman behind Docker's API.
+    podman: bool,
     notes: Vec<String>,
 }
 
