@@ -87,6 +87,25 @@ async fn within<T>(limit: Duration, what: &str, call: impl Future<Output = Resul
     }
 }
 
+/// A call whose answer tells containers' states. Podman has one, `stopped`, that Docker has not; it lasts from the end of
+/// a container's process to the end of its clean-up.
+async fn settled<T, F: Future<Output = Result<T, Error>>>(
+    limit: Duration,
+    what: &str,
+    call: impl Fn() -> F,
+) -> Result<T, Failure> {
+    let answer = async {
+        for _ in 0..20 {
+            match call().await {
+                Err(Error::JsonDataError { .. }) => tokio::time::sleep(Duration::from_millis(100)).await,
+                answer => return answer,
+            }
+        }
+        call().await
+    };
+    within(limit, what, answer).await
+}
+
 /// What the engine knows of a container's end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct State {
@@ -164,7 +183,8 @@ impl Api {
     }
 
     pub(super) async fn state(&self, name: &str, limit: Duration) -> Result<State, Failure> {
-        let found = within(limit, "inspect a container", self.client.inspect_container(name, None)).await?;
+        let call = || self.client.inspect_container(name, None);
+        let found = settled(limit, "inspect a container", call).await?;
         let state = found.state.unwrap_or_default();
         Ok(State {
             running: state.running.unwrap_or_default(),
@@ -251,7 +271,7 @@ impl Api {
     pub(super) async fn labelled(&self, label: &str) -> Result<Vec<Listed>, Failure> {
         let filters = HashMap::from([("label", vec![label])]);
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
-        let found = within(LONG, "list containers", self.client.list_containers(Some(options))).await?;
+        let found = settled(LONG, "list containers", || self.client.list_containers(Some(options.clone()))).await?;
         let listed = |container: bollard::models::ContainerSummary| {
             let names = container.names.unwrap_or_default();
             Some(Listed {
@@ -277,7 +297,8 @@ impl Api {
     pub(super) async fn import(&self, repo: &str, tag: &str, label: &str, tar: Vec<u8>) -> Result<(), Failure> {
         let options = CreateImageOptionsBuilder::new()
             .from_src("-")
-            .repo(repo)
+            // Podman reads the tag only here, Docker both here and there.
+            .repo(&format!("{repo}:{tag}"))
             .tag(tag)
             .changes(vec![format!("LABEL {label}=1")])
             .build();

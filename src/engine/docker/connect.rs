@@ -149,7 +149,7 @@ fn check<T>(connection: Result<io::Result<()>, T>, place: &str) -> Result<(), En
     })
 }
 
-async fn describe(api: Api, address: &str, bench: PathBuf, notes: Vec<String>) -> Result<Docker, EngineError> {
+async fn describe(api: Api, address: &str, bench: PathBuf, mut notes: Vec<String>) -> Result<Docker, EngineError> {
     let refuses = |failure: Failure| EngineError::Refuses(format!("the engine at {address} refuses: {failure}"));
     let version = api.version().await.map_err(refuses)?;
     let spoken = version.api_version.unwrap_or_default();
@@ -169,6 +169,11 @@ async fn describe(api: Api, address: &str, bench: PathBuf, notes: Vec<String>) -
         return Err(EngineError::Refuses(format!(
             "the engine at {address} runs {os}/{arch} containers, and ctk-bench is a linux/{ours} program: use an engine of this machine's own kind"
         )));
+    }
+    let components = version.components.unwrap_or_default();
+    let podman = components.iter().any(|component| component.name.contains("Podman"));
+    if podman {
+        notes.push("the engine is Podman behind Docker's API".into());
     }
     let security = system.security_options.unwrap_or_default();
     let mut runtimes: Vec<String> = system.runtimes.unwrap_or_default().into_keys().collect();
@@ -192,6 +197,7 @@ async fn describe(api: Api, address: &str, bench: PathBuf, notes: Vec<String>) -
         info: EngineInfo { kind: EngineKind::Docker, version: version.version, api: Some(spoken) },
         features,
         selinux: security.iter().any(|option| option.split(',').any(|part| part == "name=selinux")),
+        podman,
         notes,
         remote: None,
     };

@@ -51,6 +51,8 @@ pub(super) struct Base {
     pub(super) selinux: bool,
     /// Whether the engine sees no files of this machine: then a volume takes the place of binds.
     pub(super) upload: bool,
+    /// Whether the engine is Podman, which has other log drivers.
+    pub(super) podman: bool,
 }
 
 /// A name that nobody can guess, so that nobody can take it first.
@@ -77,7 +79,7 @@ pub(super) fn labels(run: &str, job: &str) -> HashMap<String, String> {
 pub(super) fn body(spec: &JobSpec, base: &Base, handover: &Handover, bench: &Path) -> ContainerCreateBody {
     let mut command = handover.command.clone();
     let arguments = command.split_off(1);
-    let mut host = least_privilege(spec, base.selinux);
+    let mut host = least_privilege(spec, base);
     host.mounts = Some(if base.upload { vec![upload::volume()] } else { mounts(spec, base, handover, bench) });
     attach(&spec.attach, &mut host);
     let mut job_labels = labels(&spec.run, &spec.job);
@@ -106,13 +108,13 @@ pub(super) fn body(spec: &JobSpec, base: &Base, handover: &Handover, bench: &Pat
     }
 }
 
-fn least_privilege(spec: &JobSpec, selinux: bool) -> HostConfig {
+fn least_privilege(spec: &JobSpec, base: &Base) -> HostConfig {
     let memory = i64::try_from(spec.limits.memory).unwrap_or(i64::MAX);
     // What is written to a tmpfs counts as the container's memory.
     let share = |part: u64, most: u64| (spec.limits.memory / part).min(most);
     let tmpfs = |exec: &str, size: u64| format!("rw,{exec},nosuid,nodev,size={size},mode=1777");
     let mut security = vec!["no-new-privileges".to_owned()];
-    if selinux {
+    if base.selinux {
         // Relabelling the host's own /usr for a container would break the host.
         security.push("label=disable".into());
     }
@@ -135,16 +137,34 @@ fn least_privilege(spec: &JobSpec, selinux: bool) -> HostConfig {
             (WORK.into(), tmpfs("exec", share(2, 8 << 30))),
             (HOME.into(), tmpfs("exec", share(4, 1 << 30))),
         ])),
-        ulimits: Some(vec![ResourcesUlimits { name: Some("core".into()), soft: Some(0), hard: Some(0) }]),
-        log_config: Some(HostConfigLogConfig {
-            typ: Some("local".into()),
-            config: Some(HashMap::from([
-                ("max-size".into(), "64m".into()),
-                ("max-file".into(), "2".into()),
-                ("compress".into(), "false".into()),
-            ])),
-        }),
+        ulimits: Some(ulimits(base.podman)),
+        log_config: Some(log(base.podman)),
         ..HostConfig::default()
+    }
+}
+
+/// No core dumps. Podman asks for a million open files and four million processes where nothing is said, and cannot start
+/// a container where it may not raise its own limits so far.
+fn ulimits(podman: bool) -> Vec<ResourcesUlimits> {
+    /// More than a compiler or the driver takes, and less than every login has.
+    const ENOUGH: i64 = 4096;
+    let limits: &[(&str, i64)] =
+        if podman { &[("core", 0), ("nofile", ENOUGH), ("nproc", ENOUGH)] } else { &[("core", 0)] };
+    let limit = |(name, value): &(&str, i64)| ResourcesUlimits {
+        name: Some((*name).into()),
+        soft: Some(*value),
+        hard: Some(*value),
+    };
+    limits.iter().map(limit).collect()
+}
+
+/// Where output goes until it is read: 128 MiB of it at most.
+fn log(podman: bool) -> HostConfigLogConfig {
+    let options: &[(&str, &str)] =
+        if podman { &[("max-size", "128m")] } else { &[("max-size", "64m"), ("max-file", "2"), ("compress", "false")] };
+    HostConfigLogConfig {
+        typ: Some(if podman { "k8s-file" } else { "local" }.into()),
+        config: Some(options.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()),
     }
 }
 

@@ -114,14 +114,15 @@ pub(super) async fn run(
 
 /// The file system that the container starts from.
 async fn base(docker: &Docker, spec: &JobSpec) -> Result<Base, EngineError> {
-    let (selinux, upload) = (docker.about.selinux, docker.about.remote.is_some());
+    let about = &docker.about;
+    let (selinux, podman, upload) = (about.selinux, about.podman, about.remote.is_some());
     match &spec.place {
         Place::Userland => {
             if let Some(why) = docker.without_userland() {
                 return Err(EngineError::Setup(why));
             }
             let image = userland::image(&docker.api).await?;
-            Ok(Base { image, folders: userland::folders(), selinux, ..Base::default() })
+            Ok(Base { image, folders: userland::folders(), selinux, podman, ..Base::default() })
         }
         Place::Image { id, reference } => {
             let image = docker.api.image(id).await.map_err(Failure::into_error)?;
@@ -133,7 +134,7 @@ async fn base(docker: &Docker, spec: &JobSpec) -> Result<Base, EngineError> {
                 Some((name.to_owned(), value.to_owned()))
             };
             let env = lines.iter().filter_map(pair).collect();
-            Ok(Base { image: id.clone(), env, selinux, upload, ..Base::default() })
+            Ok(Base { image: id.clone(), env, selinux, podman, upload, ..Base::default() })
         }
     }
 }

@@ -56,6 +56,8 @@ struct About {
     features: EngineFeatures,
     /// Whether the engine labels files for `SELinux`: then binds need `label=disable`.
     selinux: bool,
+    /// Whether it is Podman behind Docker's API.
+    podman: bool,
     notes: Vec<String>,
     /// The address of an engine that does not see this machine's files: what a job needs is uploaded to it.
     remote: Option<String>,
