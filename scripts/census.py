@@ -3,7 +3,7 @@
 
 Run by hand, for it needs toolkits and takes minutes:
 
-    scripts/census.py --ctk-matrix target/release/ctk-matrix --cuobjdump PATH --nvrtc LIB... --nvcc PATH... [--ptxas PATH]
+    scripts/census.py --ctk-matrix target/release/ctk-matrix --cuobjdump PATH... --nvrtc LIB... --nvcc PATH... [--ptxas PATH]
 
 LIB is a `libnvrtc.so.N` with its builtins beside it, one for each toolkit. From each NVRTC: PTX and machine code for
 every architecture that it names, generic and with the marks `a` and `f`. From each nvcc: one fatbin of all of its
@@ -117,6 +117,17 @@ def inspect(arguments, path):
     return json.loads(said), None
 
 
+def cuobjdump(arguments, *rest):
+    """What the first cuobjdump says that says anything. Each starts the nvdisasm beside it."""
+    for tool in arguments.cuobjdump:
+        folder = pathlib.Path(tool).parent
+        environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+        done = subprocess.run([tool, *rest], capture_output=True, text=True, env=environment)
+        if done.returncode == 0 and done.stdout.strip():
+            break
+    return done.returncode, done.stdout, done.stderr
+
+
 def check_ptx(arguments, artifact, found):
     text = pathlib.Path(artifact["path"]).read_bytes().rstrip(b"\0").decode()
     version = re.search(r"^\.version\s+(\S+)", text, re.M).group(1)
@@ -139,10 +150,9 @@ def check_ptx(arguments, artifact, found):
 
 
 def check_cubin(arguments, artifact, found):
-    tool = arguments.cuobjdump
     part = found["parts"][0]
     yield "architecture as asked", f"sm_{artifact['asked']}", part["arch"]
-    code, said, _ = run(tool, "-sass", artifact["path"])
+    code, said, _ = cuobjdump(arguments, "-sass", artifact["path"])
     named = re.search(r"code for (sm_\w+)", said)
     # nvdisasm does not tell the mark `f`.
     yield "architecture", named.group(1) if named else said[:80], part["arch"].rstrip("f")
@@ -150,14 +160,14 @@ def check_cubin(arguments, artifact, found):
     yield "toolkit", artifact["toolkit"], maker.group(1) if maker else None
     header = pathlib.Path(artifact["path"]).read_bytes()[:64]
     yield "ABI", header[8], part["abi"]
-    _, said, _ = run(tool, "-res-usage", artifact["path"])
+    _, said, _ = cuobjdump(arguments, "-res-usage", artifact["path"])
     usage = re.findall(r"Function (\S+):\s+REG:(\d+) STACK:(\d+) SHARED:(\d+)", said)
     ours = [(k["name"], str(k["registers"]), str(k["stack_bytes"]), str(k["shared_bytes"])) for k in found["kernels"]]
     yield "kernels", sorted(usage), sorted(ours)
 
 
 def check_fatbin(arguments, artifact, found):
-    _, said, _ = run(arguments.cuobjdump, artifact["path"])
+    _, said, _ = cuobjdump(arguments, artifact["path"])
     theirs = collections.Counter()
     for kind, body in re.findall(r"Fatbin (\w+) code:\n=+\n(.*?)(?=\nFatbin |\Z)", said, re.S):
         arch = re.search(r"arch = sm_(\w+)", body).group(1)
@@ -177,13 +187,11 @@ def check_fatbin(arguments, artifact, found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ctk-matrix", required=True)
-    parser.add_argument("--cuobjdump", required=True)
+    parser.add_argument("--cuobjdump", required=True, nargs="+", help="the newest first; an older one reads what it dropped")
     parser.add_argument("--ptxas")
     parser.add_argument("--nvrtc", nargs="*", default=[])
     parser.add_argument("--nvcc", nargs="*", default=[])
     arguments = parser.parse_args()
-    # cuobjdump starts the nvdisasm that it finds.
-    os.environ["PATH"] = f"{pathlib.Path(arguments.cuobjdump).parent}:{os.environ['PATH']}"
     checks = {"ptx": check_ptx, "cubin": check_cubin, "fatbin": check_fatbin}
     counts, differences = collections.Counter(), 0
     with tempfile.TemporaryDirectory() as out:
