@@ -71,6 +71,7 @@ impl Scene {
             measure: Measure::default(),
             path_timeout_ms: 30_000,
             work: folder.join("work"),
+            stack: None,
         };
         Self { folder, request }
     }

@@ -298,7 +298,11 @@ async fn a_request_and_its_toolkit_are_seen_at_the_containers_own_paths() {
     // The container's user must get in.
     fs::set_permissions(bench.dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let mut spec = job("request");
-    spec.task = BenchTask::Run { request: Box::new(request(&toolkit)), toolkit_dir: Some(toolkit.clone()) };
+    spec.task = BenchTask::Run {
+        request: Box::new(request(&toolkit)),
+        toolkit_dir: Some(toolkit.clone()),
+        folders: Vec::new(),
+    };
     let end = run(&docker, &spec).await.unwrap();
     let text = text(&end);
     let (first, rest) = text.split_once('\n').unwrap();
@@ -355,7 +359,8 @@ async fn an_image_brings_its_own_files_and_none_of_its_variables_that_meddle() {
     let facts = docker.inspect_image(&image).await.unwrap().unwrap();
     let mut spec = job("image");
     spec.place = Place::Image { id: facts.id, reference: image.clone() };
-    spec.task = BenchTask::Run { request: Box::new(request(&toolkit)), toolkit_dir: Some(toolkit) };
+    spec.task =
+        BenchTask::Run { request: Box::new(request(&toolkit)), toolkit_dir: Some(toolkit), folders: Vec::new() };
     let end = run(&docker, &spec).await;
     client().remove_image(&image, None::<RemoveImageOptions>, None).await.unwrap();
     let end = end.unwrap();

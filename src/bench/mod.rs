@@ -20,6 +20,7 @@ mod nvrtc;
 mod path;
 mod prebuilt;
 mod probe;
+mod python;
 mod request;
 mod roll;
 mod session;

@@ -125,6 +125,9 @@ impl Paths<'_, '_> {
                     Err(error) => Err(error.clone()),
                 }
             }
+            Family::CudaCore | Family::Cupy | Family::Numba | Family::Pycuda => {
+                Err(NotBuilt::fail("the request brings no stack of Python packages"))
+            }
             Family::Nvcc => {
                 let sought =
                     self.nvcc.get_or_insert_with(|| Nvcc::find(&toolkit.roots, toolkit.version, &toolkit.hashes, work));

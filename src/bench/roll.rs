@@ -62,6 +62,21 @@ impl<'a> Roll<'a> {
         self.next == self.tasks.len()
     }
 
+    /// Whether a worker has said what the container is.
+    pub(super) fn greeted(&self) -> bool {
+        self.hello
+    }
+
+    /// The stage that the worker last announced.
+    pub(super) fn stage(&self) -> Option<Stage> {
+        self.stage
+    }
+
+    /// The libcuda that a worker opened.
+    pub(super) fn driver(&self) -> Option<&LoadedFile> {
+        self.driver.as_ref()
+    }
+
     /// A new worker starts at [`Roll::next`].
     pub(super) fn begin(&mut self) {
         self.stage = None;

@@ -16,7 +16,8 @@ use super::emit::Emitter;
 use super::error::BenchError;
 use super::roll::{End, Roll};
 use super::signals::Signals;
-use super::{note, request};
+use super::{note, python, request};
+use crate::model::outcome::Stage;
 use crate::model::wire::{Decoder, Frame, Piece, Request};
 
 /// How long a worker may take to go away: after its last result, and after SIGKILL (a process in the kernel's hands
@@ -32,6 +33,7 @@ pub(super) fn run(path: &Path) -> Result<ExitCode, BenchError> {
         emitter: Emitter::new(&request.nonce)?,
         roll: Roll::new(&request.tasks),
         request: &request,
+        own_buffers: false,
     };
     supervisor.watch()
 }
@@ -42,6 +44,8 @@ struct Supervisor<'a> {
     signals: Signals,
     emitter: Emitter,
     roll: Roll<'a>,
+    /// Whether the Python libraries do without CuPy's buffers: a worker died while it made them.
+    own_buffers: bool,
 }
 
 /// Why a worker is no longer listened to.
@@ -55,9 +59,13 @@ enum Heard {
 impl Supervisor<'_> {
     fn watch(&mut self) -> Result<ExitCode, BenchError> {
         // At least one worker: it says what the container is, even where there is nothing to do.
+        let mut greeted = false;
         loop {
             self.roll.begin();
-            let end = match self.start() {
+            let python = self.python_is_next();
+            // Only a worker of ours says what the container is, and here the first one would be Python's.
+            let greeting = python && !self.roll.greeted() && !std::mem::replace(&mut greeted, true);
+            let end = match self.start(python && !greeting, greeting) {
                 Ok(mut worker) => match self.listen(&mut worker) {
                     Ok(Heard::End(end)) => end,
                     Ok(Heard::Asked(signal)) => {
@@ -71,6 +79,14 @@ impl Supervisor<'_> {
                 },
                 Err(error) => End::NotStarted(error.to_string()),
             };
+            if greeting {
+                continue;
+            }
+            if python && self.roll.stage() == Some(Stage::DriverInit) && !std::mem::replace(&mut self.own_buffers, true)
+            {
+                note(&format!("{} while CuPy made the buffers; the driver's own are used", describe(&end)));
+                continue;
+            }
             for frame in self.roll.end(&end) {
                 self.emitter.send(&frame)?;
             }
@@ -83,14 +99,18 @@ impl Supervisor<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn start(&self) -> std::io::Result<Worker> {
-        let mut command = Command::new("/proc/self/exe");
+    fn python_is_next(&self) -> bool {
+        self.request.tasks.get(self.roll.next()).is_some_and(|task| python::is_ours(self.request, task))
+    }
+
+    /// Starts a worker at the next task. One that only greets gets none.
+    fn start(&self, python: bool, greeting: bool) -> std::io::Result<Worker> {
+        let from = if greeting { self.request.tasks.len() } else { self.roll.next() };
+        let mut command = match &self.request.stack {
+            Some(stack) if python => python::command(self.request, self.path, stack, from, self.own_buffers)?,
+            Some(_) | None => self.own(from),
+        };
         command
-            .arg("worker")
-            .arg("--request")
-            .arg(self.path)
-            .args(["--from", &self.roll.next().to_string()])
-            .args(["--parent", &std::process::id().to_string()])
             // A cached JIT result would be reported as a load.
             .env("CUDA_CACHE_DISABLE", "1")
             .stdin(Stdio::null())
@@ -101,10 +121,20 @@ impl Supervisor<'_> {
             // The default changed with 12.2: unsaid, toolkits would differ by it.
             command.env("CUDA_MODULE_LOADING", "EAGER");
         }
-        let mut child = command.spawn()?;
+        let mut child = command.spawn().map_err(|error| match command.get_program() {
+            program if python => std::io::Error::new(error.kind(), format!("{}: {error}", program.display())),
+            _ => error,
+        })?;
         let output = child.stdout.take().map(|pipe| File::from(std::os::fd::OwnedFd::from(pipe)));
         let output = output.ok_or_else(|| std::io::Error::other("its output is not a pipe"))?;
         Ok(Worker { child, output, decoder: Decoder::new(&self.request.nonce), status: None })
+    }
+
+    fn own(&self, from: usize) -> Command {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("worker").arg("--request").arg(self.path).args(["--from", &from.to_string()]);
+        command.args(["--parent", &std::process::id().to_string()]);
+        command
     }
 
     fn listen(&mut self, worker: &mut Worker) -> Result<Heard, BenchError> {
@@ -149,10 +179,21 @@ impl Supervisor<'_> {
         }
     }
 
+    fn is_python(&self, cell: &str) -> bool {
+        self.request.tasks.iter().any(|task| task.cell == cell && python::is_ours(self.request, task))
+    }
+
     fn pass_on(&mut self, pieces: &[Piece]) -> Result<(), BenchError> {
         for piece in pieces {
             match piece {
-                Piece::Frame(frame) if self.roll.accept(frame) => self.emitter.send(frame)?,
+                Piece::Frame(frame) if self.roll.accept(frame) => match &**frame {
+                    Frame::Path(result) if self.is_python(&result.cell) => {
+                        let mut result = result.clone();
+                        python::complete(&mut result, self.request, self.roll.driver());
+                        self.emitter.path(*result)?;
+                    }
+                    frame => self.emitter.send(frame)?,
+                },
                 Piece::Frame(frame) => note(&format!("out of turn: {frame:?}")),
                 Piece::Noise(line) => note(&format!("| {line}")),
                 Piece::Damaged(why) => note(&format!("a worker's frame is damaged: {why}")),

@@ -9,7 +9,7 @@ use super::emit::Emitter;
 use super::error::BenchError;
 use super::path::Paths;
 use super::session::Gpu;
-use super::{glibc, request};
+use super::{glibc, python, request};
 use crate::model::outcome::Stage;
 use crate::model::wire::{Frame, Hello};
 
@@ -22,6 +22,9 @@ pub(super) fn run(path: &Path, from: usize, parent: i32) -> Result<ExitCode, Ben
     let request = request::read(path)?;
     let mut emitter = Emitter::new(&request.nonce)?;
     let tasks = request.tasks.get(from..).unwrap_or_default();
+    // The Python libraries' tasks are their own worker's.
+    let ours = tasks.iter().take_while(|task| !python::is_ours(&request, task)).count();
+    let tasks = &tasks[..ours];
     // A driver may hang or crash while it is opened; the first task is the one that this costs.
     if let (Some(first), true) = (tasks.first(), request.gpu != crate::model::wire::GpuWish::None) {
         emitter.stage(&first.cell, Stage::DriverInit)?;

@@ -22,6 +22,7 @@ use crate::model::event::RunEvent;
 use crate::model::matrix::{Toolkit, ToolkitSource};
 use crate::model::plan::Plan;
 use crate::model::record::{Record, Run};
+use crate::model::stack::StackRecord;
 use crate::report::claims;
 use crate::report::error::ReportError;
 use crate::report::journal::{Journal, write_reports};
@@ -106,6 +107,7 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         gpu: gpu.gpu().cloned(),
         matrix: names.translate_text(&plan.origin, &[]),
         notes,
+        stacks: Vec::new(),
     };
     let dir = arguments.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(host::folder_name()));
     let mut journal = Journal::create(&dir, &run, &plan.cells, &plan.excluded).map_err(|error| {
@@ -119,14 +121,24 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         limit: Duration::from_millis(plan.limits.timeout_ms),
     };
     let provisioner = Provisioner {
-        cache,
+        cache: cache.clone(),
         pip: Pip::default(),
         source,
         engine: engine.clone(),
         bench_glibc: elf::glibc_floor(&bench),
     };
     let recorder = Recorder { run: id.clone(), gpu: gpu.mode(), contended, names: names.clone() };
-    let worker = Worker { plan: Arc::clone(&plan), engine, host: processes, gpu, choice, run: id, env };
+    let worker = Worker {
+        plan: Arc::clone(&plan),
+        engine,
+        host: processes,
+        gpu,
+        choice,
+        run: id,
+        env,
+        cache,
+        pip: Pip::default(),
+    };
     let mut watcher = Watcher::new(journal, &arguments, &mut run, names);
     watcher.announce(&provisioner, &plan).await;
     let runner = Runner { worker: Arc::new(worker), provisioner: Arc::new(provisioner), recorder, slots };
@@ -237,6 +249,10 @@ impl<'a> Watcher<'a> {
             RunEvent::Artifact { bytes, .. } => journal.artifact(bytes).map(drop),
             RunEvent::CellFinished(record) => journal.record(record),
             RunEvent::ClaimFinished(result) => journal.claim(result),
+            RunEvent::Stack(stack) => {
+                self.keep_stack(stack);
+                Ok(())
+            }
             RunEvent::Started { .. }
             | RunEvent::Provision { .. }
             | RunEvent::JobStarted { .. }
@@ -245,6 +261,20 @@ impl<'a> Watcher<'a> {
             | RunEvent::ClaimStep { .. }
             | RunEvent::Cancelling
             | RunEvent::Finished => Ok(()),
+        }
+    }
+
+    /// One record for each stack, though it is built against each toolkit.
+    fn keep_stack(&mut self, stack: &StackRecord) {
+        match self.run.stacks.iter_mut().find(|known| known.name == stack.name) {
+            Some(known) => {
+                let new = stack.built.iter().filter(|built| !known.built.contains(built)).cloned().collect::<Vec<_>>();
+                known.built.extend(new);
+                let new =
+                    stack.warnings.iter().filter(|text| !known.warnings.contains(text)).cloned().collect::<Vec<_>>();
+                known.warnings.extend(new);
+            }
+            None => self.run.stacks.push(stack.clone()),
         }
     }
 

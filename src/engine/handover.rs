@@ -32,6 +32,8 @@ pub(crate) struct Handover {
     pub(crate) request: Option<PathBuf>,
     /// The toolkit's folder on the host, without symbolic links.
     pub(crate) toolkit: Option<PathBuf>,
+    /// Further folders on the host, without symbolic links, and where a container sees them.
+    pub(crate) folders: Vec<(PathBuf, PathBuf)>,
     /// Folders as the job sees them, and as they are on the host.
     pub(crate) mapped: Vec<(PathBuf, PathBuf)>,
     _folder: Option<TempDir>,
@@ -41,14 +43,15 @@ impl Handover {
     /// Writes the request and puts the command together.
     pub(crate) fn prepare(task: &BenchTask, view: View<'_>) -> Result<Self, EngineError> {
         let bench = view.bench.display().to_string();
-        let (request, toolkit_dir) = match task {
-            BenchTask::Run { request, toolkit_dir } => (request, toolkit_dir),
+        let (request, toolkit_dir, further) = match task {
+            BenchTask::Run { request, toolkit_dir, folders } => (request, toolkit_dir, folders),
             BenchTask::Probe { nonce, device } => {
                 let mut command = vec![bench, "probe".into(), "--nonce".into(), nonce.clone()];
                 if let Some(device) = device {
                     command.extend(["--device".into(), device.clone()]);
                 }
-                return Ok(Self { command, request: None, toolkit: None, mapped: Vec::new(), _folder: None });
+                let (folders, mapped) = (Vec::new(), Vec::new());
+                return Ok(Self { command, request: None, toolkit: None, folders, mapped, _folder: None });
             }
         };
         let toolkit = match toolkit_dir {
@@ -64,12 +67,33 @@ impl Handover {
             request = mapped_into(request, dir, inside);
             mapped.push((inside.to_owned(), dir.clone()));
         }
+        let mut folders = Vec::new();
+        for (dir, inside) in further {
+            let real = fs::canonicalize(dir)
+                .map_err(|error| EngineError::Setup(format!("the folder {} cannot be read: {error}", dir.display())))?;
+            folders.push((real, inside.clone()));
+            if view.toolkit.is_some() {
+                mapped.push((inside.clone(), dir.clone()));
+            }
+        }
+        if let (Some(stack), Some(_)) = (&mut request.stack, view.toolkit) {
+            let map = |path: &Path| {
+                let place = further.iter().find_map(|(dir, inside)| Some((inside, path.strip_prefix(dir).ok()?)));
+                match place {
+                    Some((inside, rest)) if rest.as_os_str().is_empty() => inside.clone(),
+                    Some((inside, rest)) => inside.join(rest),
+                    None => path.to_owned(),
+                }
+            };
+            stack.python = map(&stack.python);
+            stack.folders = stack.folders.iter().map(|folder| map(folder)).collect();
+        }
         let folder = write(&request)
             .map_err(|error| EngineError::Setup(format!("the job's request cannot be written: {error}")))?;
         let file = folder.path().join("request.json");
         let shown = view.request.unwrap_or(&file).display().to_string();
         let command = vec![bench, "run".into(), "--request".into(), shown];
-        Ok(Self { command, request: Some(file), toolkit, mapped, _folder: Some(folder) })
+        Ok(Self { command, request: Some(file), toolkit, folders, mapped, _folder: Some(folder) })
     }
 }
 
@@ -156,6 +180,7 @@ mod tests {
             measure: Measure::default(),
             path_timeout_ms: 1,
             work: PathBuf::new(),
+            stack: None,
         }
     }
 
@@ -175,7 +200,7 @@ mod tests {
         fs::create_dir(&real).unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
         let asked = request(&[&link, &real.join("lib64"), Path::new("/usr/local/cuda")], &link.join("libnvrtc.so.12"));
-        let task = BenchTask::Run { request: Box::new(asked), toolkit_dir: Some(link.clone()) };
+        let task = BenchTask::Run { request: Box::new(asked), toolkit_dir: Some(link.clone()), folders: Vec::new() };
         let handover = Handover::prepare(&task, inside()).unwrap();
         assert_eq!(handover.command, ["/ctk/bin/ctk-bench", "run", "--request", "/ctk/in/request.json"]);
         assert_eq!(handover.toolkit.as_deref(), Some(fs::canonicalize(&real).unwrap().as_path()));

@@ -39,6 +39,8 @@ pub enum BenchTask {
         request: Box<Request>,
         /// The host's folder that holds the toolkit, to be bound; none if it is in the image.
         toolkit_dir: Option<PathBuf>,
+        /// Further folders of the host that the job reads, and where a container sees each.
+        folders: Vec<(PathBuf, PathBuf)>,
     },
     /// `ctk-bench probe --nonce NONCE`: one hello frame, then the final frame.
     Probe {

@@ -3,6 +3,7 @@
 
 use super::outcome::Stage;
 use super::record::Record;
+use super::stack::StackRecord;
 
 /// Something that happened in a run.
 #[derive(Debug, Clone)]
@@ -23,6 +24,8 @@ pub enum RunEvent {
         /// How far it is.
         step: ProvisionStep,
     },
+    /// A stack of Python packages is on this machine, or what came of it is known.
+    Stack(Box<StackRecord>),
     /// A container or process starts for a job.
     JobStarted {
         /// The job's id.

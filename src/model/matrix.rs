@@ -11,6 +11,7 @@ use super::kernel::Kernel;
 use super::outcome::{Outcome, Stage};
 use super::path::PathPattern;
 use super::selector::Selector;
+use super::stack::Stack;
 use super::version::Version;
 
 /// A validated matrix.
@@ -26,6 +27,8 @@ pub struct Matrix {
     pub kernels: Vec<Kernel>,
     /// What to build for.
     pub arch: ArchChoice,
+    /// Sets of Python packages, in the order written. With any, every cell has one.
+    pub stacks: Vec<Stack>,
     /// Cells that are left out, each with its reason.
     pub exclude: Vec<Exclude>,
     /// Cells that are added after `exclude`.
@@ -86,6 +89,8 @@ pub struct Pattern {
     pub kernel: Vec<String>,
     /// Compute capabilities.
     pub arch: Vec<Arch>,
+    /// Stack names.
+    pub stack: Vec<String>,
 }
 
 /// One value on the toolkit axis of a pattern.
@@ -111,6 +116,7 @@ impl Pattern {
             && (self.path.is_empty() || self.path.iter().any(|pattern| pattern.matches(axes.path)))
             && (self.kernel.is_empty() || self.kernel.contains(&axes.kernel))
             && (self.arch.is_empty() || self.arch.contains(&axes.arch))
+            && (self.stack.is_empty() || axes.stack.as_ref().is_some_and(|stack| self.stack.contains(stack)))
     }
 }
 

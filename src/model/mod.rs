@@ -19,6 +19,7 @@ pub mod record;
 pub mod selector;
 #[cfg(feature = "host")]
 pub mod spec;
+pub mod stack;
 pub mod units;
 pub mod version;
 pub mod wire;

@@ -1,5 +1,5 @@
 //! The ways to get a kernel onto the GPU. Its main type is [`PathId`]: a [`Family`] (who makes the artifact) and a
-//! [`Form`] (what is handed to the driver).
+//! [`Form`] (what is handed to the driver). Each Python library is a family with one path, which has its name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,6 +15,14 @@ pub enum Family {
     Nvrtc,
     /// The toolkit's offline compiler driver.
     Nvcc,
+    /// cuda.core, of NVIDIA's own Python packages: an explicit compile to machine code.
+    CudaCore,
+    /// CuPy's `RawKernel`: compiled at its first launch.
+    Cupy,
+    /// numba-cuda: the kernel written again in Python, compiled at its first launch.
+    Numba,
+    /// `PyCUDA`'s `SourceModule`: compiled by nvcc as a process.
+    Pycuda,
 }
 
 /// What is handed to `cuModuleLoadDataEx`.
@@ -40,7 +48,8 @@ pub struct PathId {
 
 impl Family {
     /// Every family, in report order.
-    pub const ALL: [Self; 3] = [Self::Driver, Self::Nvrtc, Self::Nvcc];
+    pub const ALL: [Self; 7] =
+        [Self::Driver, Self::Nvrtc, Self::Nvcc, Self::CudaCore, Self::Cupy, Self::Numba, Self::Pycuda];
 
     /// The word used in `matrix.yaml`.
     #[must_use]
@@ -49,6 +58,19 @@ impl Family {
             Self::Driver => "driver",
             Self::Nvrtc => "nvrtc",
             Self::Nvcc => "nvcc",
+            Self::CudaCore => "cuda-core",
+            Self::Cupy => "cupy",
+            Self::Numba => "numba",
+            Self::Pycuda => "pycuda",
+        }
+    }
+
+    /// Whether it is a Python library: such a path needs a stack.
+    #[must_use]
+    pub const fn is_python(self) -> bool {
+        match self {
+            Self::Driver | Self::Nvrtc | Self::Nvcc => false,
+            Self::CudaCore | Self::Cupy | Self::Numba | Self::Pycuda => true,
         }
     }
 }
@@ -66,8 +88,8 @@ impl Form {
 }
 
 impl PathId {
-    /// Every path, in report order. NVRTC makes no fatbin.
-    pub const ALL: [Self; 8] = [
+    /// Every path, in report order. NVRTC makes no fatbin; the Python libraries load machine code.
+    pub const ALL: [Self; 12] = [
         Self { family: Family::Driver, form: Form::Ptx },
         Self { family: Family::Driver, form: Form::Cubin },
         Self { family: Family::Driver, form: Form::Fatbin },
@@ -76,11 +98,18 @@ impl PathId {
         Self { family: Family::Nvcc, form: Form::Ptx },
         Self { family: Family::Nvcc, form: Form::Cubin },
         Self { family: Family::Nvcc, form: Form::Fatbin },
+        Self { family: Family::CudaCore, form: Form::Cubin },
+        Self { family: Family::Cupy, form: Form::Cubin },
+        Self { family: Family::Numba, form: Form::Cubin },
+        Self { family: Family::Pycuda, form: Form::Cubin },
     ];
 }
 
 impl fmt::Display for PathId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.family.is_python() {
+            return f.write_str(self.family.name());
+        }
         write!(f, "{}-{}", self.family.name(), self.form.name())
     }
 }
@@ -165,5 +194,8 @@ mod tests {
             PathId::ALL.into_iter().filter(|path| nvcc.matches(*path)).map(|path| path.to_string()).collect();
         assert_eq!(covered, ["nvcc-ptx", "nvcc-cubin", "nvcc-fatbin"]);
         assert!("nvrtc-fatbin".parse::<PathPattern>().is_err());
+        let cupy: PathPattern = "cupy".parse().unwrap();
+        assert_eq!(PathId::ALL.into_iter().filter(|path| cupy.matches(*path)).count(), 1);
+        assert!("cupy-cubin".parse::<PathPattern>().is_err());
     }
 }

@@ -7,6 +7,7 @@ use super::arch::Arch;
 use super::axes::Axes;
 use super::kernel::Kernel;
 use super::matrix::{Expectation, Limits, Measure, Toolkit};
+use super::stack::Stack;
 
 /// Everything that a run will do.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +18,8 @@ pub struct Plan {
     pub toolkits: Vec<Toolkit>,
     /// The kernels that at least one cell uses.
     pub kernels: Vec<Kernel>,
+    /// The stacks that at least one cell uses.
+    pub stacks: Vec<Stack>,
     /// The cells, in report order.
     pub cells: Vec<Cell>,
     /// The jobs, in the order in which they start.
@@ -48,12 +51,14 @@ pub struct Cell {
 /// What one container does: all paths of one toolkit, kernel and stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// `kernel=vector_add,toolkit=12.6`.
+    /// `kernel=vector_add,toolkit=12.6`, with `stack=` between them where there is one.
     pub id: String,
     /// Index into [`Plan::toolkits`].
     pub toolkit: usize,
     /// Index into [`Plan::kernels`].
     pub kernel: usize,
+    /// Index into [`Plan::stacks`].
+    pub stack: Option<usize>,
     /// Indices into [`Plan::cells`].
     pub cells: Vec<usize>,
 }

@@ -68,6 +68,9 @@ pub struct Run {
     /// Remarks on the whole run, one line each: where toolkits came from, what was not limited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What became of each stack of Python packages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<super::stack::StackRecord>,
 }
 
 /// Whether a GPU launched anything.
@@ -240,6 +243,12 @@ pub struct Loaded {
     /// nvcc.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvcc: Option<LoadedFile>,
+    /// The Python library, by the file of its package's root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<LoadedFile>,
+    /// The Python interpreter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python: Option<LoadedFile>,
 }
 
 /// One file that was loaded or run.

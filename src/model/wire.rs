@@ -17,6 +17,7 @@ use super::matrix::Measure;
 use super::outcome::{Code, Outcome, Stage};
 use super::path::PathId;
 use super::record::{Artifact, Bits, Gpu, GpuMode, Loaded, LoadedFile, Timings};
+use super::stack::StackFiles;
 use super::version::Version;
 
 /// The version of the protocol. Host and container must agree.
@@ -48,6 +49,9 @@ pub struct Request {
     pub path_timeout_ms: u64,
     /// A writable folder for everything that is made; compilers' temporaries go below it too.
     pub work: PathBuf,
+    /// The Python packages; none where no task needs them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<StackFiles>,
 }
 
 /// Whether and which GPU to use.

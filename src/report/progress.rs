@@ -114,7 +114,11 @@ fn line(event: &RunEvent) -> Option<String> {
         RunEvent::ClaimStep { says, step } => format!("claim: {}: {}", clipped(says, TEXT), clipped(step, TEXT)),
         RunEvent::ClaimFinished(claim) => format!("claim: {}: {}", clipped(&claim.says, TEXT), claim.verdict.name()),
         RunEvent::Cancelling => "interrupted: ending what runs".into(),
-        RunEvent::JobStage { .. } | RunEvent::JobNoise { .. } | RunEvent::Artifact { .. } | RunEvent::Finished => {
+        RunEvent::Stack(_)
+        | RunEvent::JobStage { .. }
+        | RunEvent::JobNoise { .. }
+        | RunEvent::Artifact { .. }
+        | RunEvent::Finished => {
             return None;
         }
     };
@@ -180,7 +184,7 @@ impl Board {
             RunEvent::Note(_) | RunEvent::ClaimFinished(_) => self.print(line(event)),
             RunEvent::ClaimStep { step, .. } => self.whole.set_message(format!("claims: {}", clipped(step, TEXT))),
             RunEvent::Cancelling => self.whole.set_message("interrupted: ending what runs"),
-            RunEvent::JobNoise { .. } | RunEvent::Artifact { .. } | RunEvent::Finished => {}
+            RunEvent::Stack(_) | RunEvent::JobNoise { .. } | RunEvent::Artifact { .. } | RunEvent::Finished => {}
         }
     }
 

@@ -23,6 +23,7 @@ pub(super) fn run(id: &str, started: &str) -> Run {
         gpu: None,
         matrix: "built-in".into(),
         notes: Vec::new(),
+        stacks: Vec::new(),
     }
 }
 

@@ -8,10 +8,13 @@ use super::harvest::Harvest;
 use super::recorder::{JobContext, Recorder, mapped};
 use crate::engine::job::{EngineError, JobEnd};
 use crate::model::event::{ProvisionStep, RunEvent};
+use crate::model::outcome::Stage;
+use crate::model::path::Family;
 use crate::model::place::Provisioned;
 use crate::model::plan::Plan;
 use crate::model::record::Gpu;
 use crate::model::wire::{Decoder, Failure, Frame, Piece};
+use crate::toolkit::stack::ReadyStack;
 
 /// Toolkits that are fetched side by side: two keep the network busy while one is being unpacked.
 const PROVISION_SLOTS: usize = 2;
@@ -71,6 +74,26 @@ pub struct JobReport {
     pub attach: Option<String>,
     /// How often it was started.
     pub attempts: u32,
+    /// Its Python packages, or why they are not there; none where it needs none.
+    pub stack: Option<Result<ReadyStack, Failure>>,
+}
+
+impl JobReport {
+    /// A job that ended before it had any packages.
+    #[must_use]
+    pub fn bare(nonce: String, end: Result<JobEnd, EngineError>, attempts: u32) -> Self {
+        Self { nonce, end, attach: None, attempts, stack: None }
+    }
+
+    /// Why the packages of a Python library are not there.
+    fn lacking(&self, family: Family) -> Option<Failure> {
+        match self.stack.as_ref().filter(|_| family.is_python())? {
+            Err(failure) => Some(failure.clone()),
+            Ok(ready) => ready.failed.iter().find(|(failed, ..)| *failed == family).map(|(_, reason, detail)| {
+                Failure { stage: Stage::Provision, code: None, reason: reason.clone(), detail: detail.clone() }
+            }),
+        }
+    }
 }
 
 /// Something that the runner is to do.
@@ -245,9 +268,18 @@ impl Dispatcher {
             mapped: mapped(&report.end),
             attach: report.attach.as_deref(),
             attempts: report.attempts,
+            stack: report.stack.as_ref().and_then(|stack| stack.as_ref().ok()),
         };
+        if let Some(ready) = context.stack {
+            reaction.events.push(RunEvent::Stack(Box::new(ready.record.clone())));
+        }
         for cell in &job.cells {
             let cell = &plan.cells[*cell];
+            if let Some(failure) = report.lacking(cell.axes.path.family) {
+                let record = self.recorder.record_failure(cell, context, failure);
+                reaction.events.push(RunEvent::CellFinished(Box::new(record)));
+                continue;
+            }
             let taken = harvest.take(&cell.id, context.kernel, &report.end);
             if let (Some(bytes), Some(artifact)) = (taken.artifact, &taken.result.artifact) {
                 reaction.events.push(RunEvent::Artifact { sha256: artifact.sha256.clone(), bytes });
@@ -308,7 +340,7 @@ impl Dispatcher {
 
     fn context<'a>(plan: &'a Plan, job: usize) -> JobContext<'a> {
         let kernel = &plan.kernels[plan.jobs[job].kernel];
-        JobContext { kernel, provisioned: None, mapped: &[], attach: None, attempts: 0 }
+        JobContext { kernel, provisioned: None, mapped: &[], attach: None, attempts: 0, stack: None }
     }
 
     fn fail_job(&mut self, index: usize, failure: &Failure, reaction: &mut Reaction) {

@@ -14,6 +14,8 @@ use crate::model::record::{GpuMode, Loaded, LoadedFile, Record, Source, SourceKi
 use crate::model::wire::{Failure, PathResult};
 
 use super::names::PathNames;
+use crate::model::stack::NOT_TESTED;
+use crate::toolkit::stack::ReadyStack;
 
 /// What is the same for all records of a run.
 #[derive(Debug, Clone)]
@@ -41,16 +43,24 @@ pub struct JobContext<'a> {
     pub attach: Option<&'a str>,
     /// How often it was started.
     pub attempts: u32,
+    /// Its Python packages; none where it has none.
+    pub stack: Option<&'a ReadyStack>,
 }
 
 impl Recorder {
     /// The record of a cell with this result.
     #[must_use]
     pub fn record(&self, cell: &Cell, job: JobContext<'_>, result: PathResult) -> Record {
-        let foreseen = job.provisioned.and_then(|provisioned| {
-            let family = cell.axes.path.family;
-            provisioned.absent.iter().find(|(absent, _)| *absent == family).map(|(_, reason)| reason.clone())
-        });
+        let family = cell.axes.path.family;
+        let absent = if family.is_python() {
+            job.stack.map(|stack| &stack.absent)
+        } else {
+            job.provisioned.map(|provisioned| &provisioned.absent)
+        };
+        let known = absent.into_iter().flatten().find(|(absent, _)| *absent == family);
+        // What lies with this machine and not with the stack, by our own program's word.
+        let untested = result.reason.as_ref().filter(|reason| family.is_python() && reason.starts_with(NOT_TESTED));
+        let foreseen = untested.cloned().or_else(|| known.map(|(_, reason)| reason.clone()));
         let foreseen = if result.outcome == Outcome::Skip { foreseen } else { None };
         let verdict = judge(&JudgeInput {
             outcome: result.outcome,
@@ -126,7 +136,13 @@ impl Recorder {
 
     fn loaded(&self, loaded: Loaded, mapped: &[(PathBuf, PathBuf)]) -> Loaded {
         let show = |file: LoadedFile| LoadedFile { path: self.names.translate(&file.path, mapped), ..file };
-        Loaded { driver: loaded.driver.map(show), nvrtc: loaded.nvrtc.map(show), nvcc: loaded.nvcc.map(show) }
+        Loaded {
+            driver: loaded.driver.map(show),
+            nvrtc: loaded.nvrtc.map(show),
+            nvcc: loaded.nvcc.map(show),
+            library: loaded.library.map(show),
+            python: loaded.python.map(show),
+        }
     }
 }
 

@@ -176,5 +176,5 @@ fn internal_failure(error: &tokio::task::JoinError) -> Failure {
 
 fn internal_report(error: &tokio::task::JoinError) -> JobReport {
     let end = Err(EngineError::Lost(format!("ctk-matrix itself failed: {error}")));
-    JobReport { nonce: String::new(), end, attach: None, attempts: 1 }
+    JobReport::bare(String::new(), end, 1)
 }

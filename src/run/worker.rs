@@ -13,9 +13,12 @@ use super::nonce;
 use crate::engine::Engine;
 use crate::engine::attach::{Attach, GpuChoice};
 use crate::engine::job::{BenchTask, EngineError, JobEvent, JobSpec};
+use crate::model::outcome::Stage;
 use crate::model::place::Provisioned;
 use crate::model::plan::Plan;
-use crate::model::wire::{GpuWish, Request, Task, ToolkitFiles, WIRE};
+use crate::model::wire::{Failure, GpuWish, Request, Task, ToolkitFiles, WIRE};
+use crate::toolkit::stack::{self, ReadyStack, StackAsk};
+use crate::toolkit::{Cache, Pip};
 
 /// Time for a container to start and end, beside its paths' own deadlines.
 const SLACK: Duration = Duration::from_secs(60);
@@ -40,6 +43,10 @@ pub struct Worker {
     pub run: String,
     /// Environment that every job gets.
     pub env: BTreeMap<String, String>,
+    /// Where stacks of Python packages are made.
+    pub cache: Cache,
+    /// How their packages are fetched.
+    pub pip: Pip,
 }
 
 impl Worker {
@@ -64,8 +71,9 @@ impl Worker {
         };
         let attach = match self.gpu.attach(&search, provisioned).await {
             Ok(attach) => attach,
-            Err(error) => return JobReport { nonce, end: Err(error), attach: None, attempts },
+            Err(error) => return JobReport::bare(nonce, Err(error), attempts),
         };
+        let stack = self.stack(job, provisioned, tell, cancel.clone()).await;
         let name = match (&attach, &self.engine) {
             (Attach::None, _) => None,
             // A child process sees the GPU as the host does.
@@ -74,15 +82,40 @@ impl Worker {
         };
         loop {
             attempts += 1;
-            let spec = self.spec(job, provisioned, &nonce, attach.clone());
+            let spec = self.spec(job, provisioned, &nonce, attach.clone(), stack.as_ref());
             let end = self.run_once(job, &spec, &nonce, tell, cancel).await;
             let lost = matches!(end, Err(EngineError::Lost(_)));
             if lost && attempts < ATTEMPTS && !*cancel.borrow() {
                 let _ = tell.send(Input::Note(format!("{}: the engine was lost; trying once more", spec.job)));
                 continue;
             }
-            return JobReport { nonce, end, attach: name, attempts };
+            return JobReport { nonce, end, attach: name, attempts, stack };
         }
+    }
+
+    /// The Python packages of a job that has use for them.
+    async fn stack(
+        &self,
+        job: usize,
+        provisioned: &Provisioned,
+        tell: &mpsc::UnboundedSender<Input>,
+        mut cancel: watch::Receiver<bool>,
+    ) -> Option<Result<ReadyStack, Failure>> {
+        let planned = &self.plan.jobs[job];
+        let used = planned.cells.iter().any(|cell| self.plan.cells[*cell].axes.path.family.is_python());
+        let stack = &self.plan.stacks[planned.stack.filter(|_| used)?];
+        let note = |text| drop(tell.send(Input::Note(text)));
+        let by_everyone = matches!(self.engine, Engine::Docker(_));
+        let (cache, pip) = (&self.cache, &self.pip);
+        let ask = StackAsk { stack, toolkit: provisioned, cache, pip, by_everyone, locked: None, note: &note };
+        let failure = |reason, detail| Failure { stage: Stage::Provision, code: None, reason, detail };
+        Some(tokio::select! {
+            biased;
+            Ok(_) = cancel.wait_for(|cancelled| *cancelled) => Err(failure("interrupted".into(), None)),
+            made = stack::provide(&ask) => made.map_err(|error| {
+                failure(format!("stack {}: {error}", stack.name), error.detail().map(ToOwned::to_owned))
+            }),
+        })
     }
 
     async fn run_once(
@@ -108,15 +141,28 @@ impl Worker {
         end
     }
 
-    fn spec(&self, job: usize, provisioned: &Provisioned, nonce: &str, attach: Attach) -> JobSpec {
+    fn spec(
+        &self,
+        job: usize,
+        provisioned: &Provisioned,
+        nonce: &str,
+        attach: Attach,
+        stack: Option<&Result<ReadyStack, Failure>>,
+    ) -> JobSpec {
         let plan = &self.plan;
         let planned = &plan.jobs[job];
         let tasks: Vec<Task> = planned
             .cells
             .iter()
             .map(|cell| &plan.cells[*cell])
+            // What its packages are not there for has its record already.
+            .filter(|cell| match stack {
+                Some(Ok(ready)) => ready.failed.iter().all(|(failed, ..)| *failed != cell.axes.path.family),
+                Some(Err(_)) | None => !cell.axes.path.family.is_python(),
+            })
             .map(|cell| Task { cell: cell.id.clone(), path: cell.axes.path, arch: cell.axes.arch })
             .collect();
+        let stack = stack.and_then(|stack| stack.as_ref().ok());
         let path_timeout = Duration::from_millis(plan.limits.timeout_ms);
         let paths = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
         let request = Request {
@@ -133,12 +179,14 @@ impl Worker {
             measure: plan.measure,
             path_timeout_ms: plan.limits.timeout_ms,
             work: std::path::PathBuf::new(),
+            stack: stack.map(|ready| ready.files.clone()),
         };
+        let folders = stack.map(|ready| ready.folders.clone()).unwrap_or_default();
         JobSpec {
             run: self.run.clone(),
             job: planned.id.clone(),
             place: provisioned.place.clone(),
-            task: BenchTask::Run { request: Box::new(request), toolkit_dir: provisioned.dir.clone() },
+            task: BenchTask::Run { request: Box::new(request), toolkit_dir: provisioned.dir.clone(), folders },
             attach,
             limits: plan.limits,
             deadline: path_timeout.saturating_mul(paths).saturating_add(SLACK),

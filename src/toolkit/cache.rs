@@ -54,6 +54,11 @@ impl Cache {
         self.root.join("toolkits")
     }
 
+    /// The folder of complete stacks.
+    pub(crate) fn stacks(&self) -> PathBuf {
+        self.root.join("stacks")
+    }
+
     /// The folder of what is being made.
     pub(crate) fn staging(&self) -> PathBuf {
         self.root.join("staging")
@@ -61,7 +66,7 @@ impl Cache {
 
     /// Makes the cache's folders, readable by every user whatever the umask: the user in a container is another one.
     pub(crate) fn make(&self) -> Result<(), ProvisionError> {
-        for folder in [self.root.clone(), self.toolkits(), self.staging()] {
+        for folder in [self.root.clone(), self.toolkits(), self.stacks(), self.staging()] {
             make_folder(&folder).map_err(|error| self.error(&folder, 0, &error))?;
         }
         Ok(())

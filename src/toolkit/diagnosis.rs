@@ -4,7 +4,7 @@
 use super::error::ProvisionError;
 
 /// Texts of pip and its urllib3 for an index that cannot be reached, from pip 20 to 25.
-const NETWORK: [&str; 13] = [
+pub(super) const NETWORK: [&str; 13] = [
     "NewConnectionError",
     "ConnectTimeoutError",
     "ReadTimeoutError",
@@ -83,13 +83,17 @@ pub(crate) fn diagnose(
 }
 
 /// The lines that decide: errors, warnings, and what a hash was; else the last ones.
-fn decisive(output: &str) -> String {
+pub(super) fn decisive(output: &str) -> String {
     let lines: Vec<String> = output.lines().map(clean).filter(|line| !line.is_empty()).collect();
     let decides = |line: &String| {
         let line = line.trim_start();
         ["ERROR", "WARNING", "Expected sha256", "Got  ", "error:"].iter().any(|start| line.starts_with(start))
             || line.contains("No module named")
             || line.contains("Error: ")
+            // A compiler's, of a package that is built from source.
+            || line.contains(": error: ")
+            || line.contains(": fatal error: ")
+            || line.contains("cannot find -l")
     };
     let deciding: Vec<&String> = lines.iter().filter(|line| decides(line)).collect();
     let kept = if deciding.is_empty() { lines.iter().collect() } else { deciding };

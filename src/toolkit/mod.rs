@@ -18,6 +18,7 @@ mod lock;
 pub mod packages;
 pub mod pip;
 mod python;
+pub mod stack;
 mod staging;
 mod tree;
 pub mod wheels;

@@ -24,7 +24,7 @@ use crate::model::claim::PackageAction;
 /// pip is given so long for one question; an environment with CUDA's libraries takes a minute to fetch.
 const PIP_LIMIT: Duration = Duration::from_mins(20);
 
-/// Disk that an environment with CUDA's libraries takes: measured 374 MB with numba-cuda and NumPy, more with CuPy.
+/// Disk that an environment with CUDA's libraries takes: measured 374 MB with numba-cuda and `NumPy`, more with `CuPy`.
 const NEEDED: u64 = 1 << 30;
 
 /// The program that runs in an environment.
@@ -372,7 +372,7 @@ fn decisive(output: &str) -> (String, String) {
     let errors: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("ERROR: ")).collect();
     let causes = lines.iter().skip_while(|line| !line.contains("conflict is caused by")).skip(1);
     let causes: Vec<&str> =
-        causes.map(|line| line.trim()).take_while(|line| !line.is_empty()).take(KEPT_LINES).collect();
+        causes.map(|line: &String| line.trim()).take_while(|line| !line.is_empty()).take(KEPT_LINES).collect();
     let saw = if causes.is_empty() {
         // The last error names the requirement; the first lists every version there is.
         errors.last().map_or_else(|| "pip refuses".into(), |error| (*error).to_owned())

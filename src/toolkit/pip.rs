@@ -54,8 +54,61 @@ impl Pip {
         tick: &(dyn Fn(u64) + Send + Sync),
         full: ProvisionError,
     ) -> Result<(), ProvisionError> {
-        let python = self.python.to_string_lossy().into_owned();
-        let mut command = self.command(staging);
+        let requirements: Vec<_> = pins.iter().map(Pin::requirement).collect();
+        match self.watch(self.command(staging), staging, tick).await? {
+            (PipEnd::Code(0), _) => Ok(()),
+            (end, output) => Err(diagnose(&self.python.to_string_lossy(), &requirements, end, &output.joined(), full)),
+        }
+    }
+
+    /// Runs pip for the interpreter `target`, which need not have a pip of its own: a stack's Python. Its output is the
+    /// answer, whether it was content or not.
+    pub(crate) async fn stack(
+        &self,
+        order: &StackOrder<'_>,
+        staging: &Path,
+        tick: &(dyn Fn(u64) + Send + Sync),
+    ) -> Result<(PipEnd, PipOutput), ProvisionError> {
+        let patient = Self { idle: self.idle.max(order.silence), ..self.clone() };
+        patient.watch(self.stack_command(order, staging), staging, tick).await
+    }
+
+    /// The interpreter that pip runs in.
+    pub(crate) fn program(&self) -> String {
+        self.python.to_string_lossy().into_owned()
+    }
+
+    fn stack_command(&self, order: &StackOrder<'_>, staging: &Path) -> Command {
+        let mut command = Command::new(&self.python);
+        command.args(["-m", "pip"]);
+        if let Some(target) = order.target {
+            command.arg("--python").arg(target);
+        }
+        match &order.what {
+            StackWork::Check => {
+                command.arg("check");
+            }
+            StackWork::Install { arguments, requirements } => {
+                command.args(["install", "--no-input", "--progress-bar", "off"]);
+                self.patience(&mut command);
+                command.arg("--report").arg(staging.join("report.json")).args(arguments);
+                command.arg("-r").arg(requirements);
+            }
+        }
+        command.arg("--disable-pip-version-check");
+        self.surround(&mut command, staging);
+        command.envs(order.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs pip to its end, unless nothing comes for too long.
+    async fn watch(
+        &self,
+        mut command: Command,
+        staging: &Path,
+        tick: &(dyn Fn(u64) + Send + Sync),
+    ) -> Result<(PipEnd, PipOutput), ProvisionError> {
+        let python = self.program();
         let mut child = command
             .spawn()
             .map_err(|error| ProvisionError::NoPython { python: python.clone(), cause: cause(&error) })?;
@@ -85,19 +138,20 @@ impl Pip {
         let status =
             status.map_err(|error| ProvisionError::NoPython { python: python.clone(), cause: cause(&error) })?;
         let end = match (status.code(), status.signal()) {
-            (Some(0), _) => return Ok(()),
             (Some(code), _) => PipEnd::Code(code),
             (None, signal) => PipEnd::Signal(signal.unwrap_or_default()),
         };
-        let requirements: Vec<_> = pins.iter().map(Pin::requirement).collect();
-        Err(diagnose(&python, &requirements, end, &format!("{stdout}\n{stderr}"), full))
+        Ok((end, PipOutput { stdout, stderr }))
     }
 
     fn command(&self, staging: &Path) -> Command {
-        let mut command = self.bare(&self.python, staging, &["install"]);
-        command.args(["--no-deps", "--only-binary=:all:", "--no-compile", "--progress-bar", "off"]);
+        let mut command = Command::new(&self.python);
+        command.args(["-m", "pip", "install", "--no-deps", "--only-binary=:all:", "--no-compile", "--no-input"]);
+        command.args(["--disable-pip-version-check", "--progress-bar", "off"]);
+        self.patience(&mut command);
         command.arg("--target").arg(staging.join("tree"));
         command.arg("--require-hashes").arg("-r").arg(staging.join("requirements.txt"));
+        self.surround(&mut command, staging);
         command
     }
 
@@ -105,26 +159,8 @@ impl Pip {
     pub(super) fn bare(&self, python: &OsStr, staging: &Path, verb: &[&str]) -> Command {
         let mut command = Command::new(python);
         command.args(["-m", "pip"]).args(verb).args(["--no-input", "--disable-pip-version-check"]);
-        // pip's own defaults keep a machine without a network waiting for minutes.
-        let said = |name: &str| self.env.contains_key(OsStr::new(name)) || std::env::var_os(name).is_some();
-        if !said("PIP_RETRIES") {
-            command.args(["--retries", "2"]);
-        }
-        if !said("PIP_DEFAULT_TIMEOUT") && !said("PIP_TIMEOUT") {
-            command.args(["--timeout", "20"]);
-        }
-        // Settings for installing into an interpreter contradict `--target`; a constraint file contradicts hashes.
-        for name in ["PIP_PREFIX", "PIP_ROOT", "PIP_CONSTRAINT"] {
-            command.env_remove(name);
-        }
-        command.envs([("PIP_USER", "0"), ("PIP_REQUIRE_VIRTUALENV", "0"), ("PIP_QUIET", "0")]);
-        command.envs([("PIP_ROOT_USER_ACTION", "ignore"), ("PYTHONUNBUFFERED", "1"), ("NO_COLOR", "1")]);
-        command.envs(&self.env).env("TMPDIR", staging.join("tmp"));
-        // `python3 -m` looks for modules in the working folder first, and the user's may hold a `pip.py`.
-        command.current_dir(staging);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own: Ctrl-C reaches us first, and all that pip starts can be ended.
-        command.process_group(0).kill_on_drop(true);
+        self.patience(&mut command);
+        self.surround(&mut command, staging);
         command
     }
 
@@ -168,6 +204,71 @@ impl Pip {
         }
         command.args(packages);
         command
+    }
+
+    fn patience(&self, command: &mut Command) {
+        // pip's own defaults keep a machine without a network waiting for minutes.
+        let said = |name: &str| self.env.contains_key(OsStr::new(name)) || std::env::var_os(name).is_some();
+        if !said("PIP_RETRIES") {
+            command.args(["--retries", "2"]);
+        }
+        if !said("PIP_DEFAULT_TIMEOUT") && !said("PIP_TIMEOUT") {
+            command.args(["--timeout", "20"]);
+        }
+    }
+
+    fn surround(&self, command: &mut Command, staging: &Path) {
+        // Settings for installing into an interpreter contradict `--target`; a constraint file contradicts hashes.
+        for name in ["PIP_PREFIX", "PIP_ROOT", "PIP_CONSTRAINT"] {
+            command.env_remove(name);
+        }
+        command.envs([("PIP_USER", "0"), ("PIP_REQUIRE_VIRTUALENV", "0"), ("PIP_QUIET", "0")]);
+        command.envs([("PIP_ROOT_USER_ACTION", "ignore"), ("PYTHONUNBUFFERED", "1"), ("NO_COLOR", "1")]);
+        command.envs(&self.env).env("TMPDIR", staging.join("tmp"));
+        // `python3 -m` looks for modules in the working folder first, and the user's may hold a `pip.py`.
+        command.current_dir(staging);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own: Ctrl-C reaches us first, and all that pip starts can be ended.
+        command.process_group(0).kill_on_drop(true);
+    }
+}
+
+/// What pip is to do for a stack.
+pub(crate) struct StackOrder<'a> {
+    /// The interpreter to work for; none for pip's own.
+    pub(crate) target: Option<&'a Path>,
+    /// Environment for builds from source.
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// How long nothing may be written, where that is longer than usual: a compiler writes when it is done.
+    pub(crate) silence: Duration,
+    /// The work.
+    pub(crate) what: StackWork<'a>,
+}
+
+/// One of pip's commands.
+pub(crate) enum StackWork<'a> {
+    /// `pip check`.
+    Check,
+    /// `pip install`, with a report in `staging/report.json`.
+    Install {
+        /// Options beyond those that every install has.
+        arguments: Vec<OsString>,
+        /// The requirements file.
+        requirements: &'a Path,
+    },
+}
+
+/// What pip printed, the last of each stream.
+#[derive(Debug, Default)]
+pub(crate) struct PipOutput {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl PipOutput {
+    /// Both streams, the errors last.
+    pub(crate) fn joined(&self) -> String {
+        format!("{}\n{}", self.stdout, self.stderr)
     }
 }
 

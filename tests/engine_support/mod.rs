@@ -71,6 +71,7 @@ pub(crate) fn request(dir: &Path) -> Request {
         measure: Measure::default(),
         path_timeout_ms: 1000,
         work: PathBuf::new(),
+        stack: None,
     }
 }
 

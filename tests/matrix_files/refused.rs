@@ -40,6 +40,17 @@ fn every_error_of_a_file_is_told_with_its_place_and_its_cure() {
             "version: 1\ntoolkits: [{name: ../x, version: '12.6'}]\nkernels: [../evil, /etc/passwd, a/b, {file: ../x.cu, entry: f},\n\
              \u{20} {file: /abs.cu, entry: f}, {file: 'a\\b.cu', entry: f}, {file: notes.txt, entry: f}, {file: saxpy.cu, entry: 'f('}]\n",
         ),
+        (
+            "stacks_of_every_wrong_kind",
+            "version: 1\ntoolkits: ['12.6']\npaths: [cupy, cupyx]\nstacks:\n- {name: a, python: 3.11, packages: ['numpy==1.26.4']}\n\
+             - {name: b, python: '3.11.2', packages: ['numpy==1.26.4']}\n\
+             - {name: c, python: '3.11', packages: ['numpy==1.26.4', 'NumPy==2.0', '--index-url=x', 'git+https://x/y']}\n\
+             - {name: d, python: host, packages: [numpy]}\n- {name: d, python: '3.11'}\n",
+        ),
+        (
+            "a_library_without_a_stack",
+            "version: 1\ntoolkits: ['12.6']\npaths: [cupy, driver]\nexclude: [{stack: s, reason: r}]\n",
+        ),
         ("another_format_version", "version: 2\ntoolkits: ['12.6']\n"),
         ("a_quoted_format_version", "version: \"1\"\ntoolkits: ['12.6']\n"),
         ("nothing_but_a_version", "version: 1\n"),

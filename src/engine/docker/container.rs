@@ -153,6 +153,7 @@ fn mounts(spec: &JobSpec, base: &Base, handover: &Handover, bench: &Path) -> Vec
     mounts.push(bind(bench, BENCH));
     mounts.extend(handover.request.iter().map(|file| bind(file, REQUEST)));
     mounts.extend(handover.toolkit.iter().map(|folder| bind(folder, TOOLKIT)));
+    mounts.extend(handover.folders.iter().map(|(folder, inside)| bind(folder, &inside.display().to_string())));
     if let Attach::Devices { libraries, .. } = &spec.attach {
         for library in libraries {
             let name = library.file_name().unwrap_or_default().display();

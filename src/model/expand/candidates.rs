@@ -28,6 +28,8 @@ pub(super) struct Candidate {
     pub(super) toolkit: usize,
     /// Index into [`Matrix::kernels`].
     pub(super) kernel: usize,
+    /// Index into [`Matrix::stacks`].
+    pub(super) stack: Option<usize>,
     /// Where its capability stands among all.
     arch: usize,
     pub(super) axes: Axes,
@@ -51,10 +53,14 @@ impl Candidates {
         let own_archs = archs.len();
         archs.extend(matrix.include.iter().filter_map(|rule| rule.arch));
         let toolkits = toolkits(matrix);
-        let forms: Vec<_> = matrix.kernels.iter().map(|kernel| matrix_forms(&matrix.paths, kernel)).collect();
+        let forms: Vec<_> = matrix.kernels.iter().map(|kernel| matrix_forms(matrix, kernel)).collect();
         let too_many = || PlanError::TooMany { origin: matrix.origin.clone(), most: MOST };
 
-        let a_toolkit: usize = forms.iter().map(Vec::len).sum::<usize>().saturating_mul(own_archs);
+        // Without stacks there is one combination without one. With any, the toolkit's own paths run beside each stack's
+        // libraries: in the same container, on the same GPU, in the same table.
+        let stacks: Vec<Option<usize>> = stacks(matrix);
+        let a_toolkit: usize =
+            forms.iter().map(Vec::len).sum::<usize>().saturating_mul(own_archs).saturating_mul(stacks.len());
         if a_toolkit.saturating_mul(matrix.toolkits.len()) > MOST {
             return Err(too_many());
         }
@@ -62,12 +68,14 @@ impl Candidates {
         let mut list = Vec::with_capacity(a_toolkit * matrix.toolkits.len());
         for (toolkit, entry) in matrix.toolkits.iter().enumerate() {
             for (kernel, forms) in forms.iter().enumerate() {
-                for (arch, value) in archs[..own_archs].iter().enumerate() {
-                    for (path, lack) in forms {
-                        let axes = axes(entry, &matrix.kernels[kernel], *value, *path);
-                        let out = excluded(matrix, &axes, entry.version, &among)
-                            .or_else(|| lack.clone().map(|reason| Out { reason, link: None }));
-                        list.push(Candidate { toolkit, kernel, arch, axes, out });
+                for stack in &stacks {
+                    for (arch, value) in archs[..own_archs].iter().enumerate() {
+                        for (path, lack) in forms {
+                            let axes = axes(matrix, (entry, kernel, *stack), *value, *path);
+                            let out = excluded(matrix, &axes, entry.version, &among)
+                                .or_else(|| lack.clone().map(|reason| Out { reason, link: None }));
+                            list.push(Candidate { toolkit, kernel, stack: *stack, arch, axes, out });
+                        }
                     }
                 }
             }
@@ -83,7 +91,7 @@ impl Candidates {
         if matrix.include.is_empty() {
             return Some(());
         }
-        let key = |axes: &Axes| (axes.toolkit.clone(), axes.kernel.clone(), axes.arch, axes.path);
+        let key = |axes: &Axes| (axes.toolkit.clone(), axes.kernel.clone(), axes.stack.clone(), axes.arch, axes.path);
         let mut known: HashMap<_, usize> =
             self.list.iter().enumerate().map(|(index, candidate)| (key(&candidate.axes), index)).collect();
         for rule in &matrix.include {
@@ -91,9 +99,11 @@ impl Candidates {
             let kernels = matrix.kernels.iter().enumerate();
             for (kernel, entry) in kernels.filter(|(_, kernel)| named(rule, kernel)) {
                 let chosen: &[Arch] = rule.arch.as_ref().map_or(&archs[..own_archs], std::slice::from_ref);
-                for value in chosen {
-                    for (path, lack) in forms(rule.path, entry) {
-                        let axes = axes(&self.toolkits[toolkit], entry, *value, path);
+                let combined =
+                    stacks(matrix).into_iter().flat_map(|stack| chosen.iter().map(move |arch| (stack, arch)));
+                for (stack, value) in combined {
+                    for (path, lack) in forms(rule.path, entry, matrix) {
+                        let axes = axes(matrix, (&self.toolkits[toolkit], kernel, stack), *value, path);
                         let out = lack.map(|reason| Out { reason, link: None });
                         let arch = archs.iter().position(|other| other == value)?;
                         if let Some(index) = known.get(&key(&axes)) {
@@ -101,7 +111,7 @@ impl Candidates {
                             self.list[*index].out = out;
                         } else {
                             known.insert(key(&axes), self.list.len());
-                            self.list.push(Candidate { toolkit, kernel, arch, axes, out });
+                            self.list.push(Candidate { toolkit, kernel, stack, arch, axes, out });
                         }
                     }
                 }
@@ -115,9 +125,9 @@ impl Candidates {
 }
 
 impl Candidate {
-    fn key(&self) -> (usize, usize, usize, PathId) {
+    fn key(&self) -> (usize, usize, Option<usize>, usize, PathId) {
         // The order of families and forms is the order of reports.
-        (self.toolkit, self.kernel, self.arch, self.axes.path)
+        (self.toolkit, self.kernel, self.stack, self.arch, self.axes.path)
     }
 }
 
@@ -135,8 +145,19 @@ fn toolkits(matrix: &Matrix) -> Vec<Toolkit> {
     toolkits
 }
 
-fn axes(toolkit: &Toolkit, kernel: &Kernel, arch: Arch, path: PathId) -> Axes {
-    Axes { toolkit: toolkit.name.clone(), path, kernel: kernel.name.clone(), arch, stack: None }
+fn stacks(matrix: &Matrix) -> Vec<Option<usize>> {
+    if matrix.stacks.is_empty() { vec![None] } else { (0..matrix.stacks.len()).map(Some).collect() }
+}
+
+fn axes(matrix: &Matrix, at: (&Toolkit, usize, Option<usize>), arch: Arch, path: PathId) -> Axes {
+    let (toolkit, kernel, stack) = at;
+    Axes {
+        toolkit: toolkit.name.clone(),
+        path,
+        kernel: matrix.kernels[kernel].name.clone(),
+        arch,
+        stack: stack.map(|stack| matrix.stacks[stack].name.clone()),
+    }
 }
 
 fn excluded(matrix: &Matrix, axes: &Axes, version: Version, among: &[Version]) -> Option<Out> {
@@ -144,14 +165,14 @@ fn excluded(matrix: &Matrix, axes: &Axes, version: Version, among: &[Version]) -
     Some(Out { reason: rule.reason.clone(), link: rule.link.clone() })
 }
 
-fn matrix_forms(paths: &[PathPattern], kernel: &Kernel) -> Vec<(PathId, Option<String>)> {
-    paths.iter().flat_map(|pattern| forms(*pattern, kernel)).collect()
+fn matrix_forms(matrix: &Matrix, kernel: &Kernel) -> Vec<(PathId, Option<String>)> {
+    matrix.paths.iter().flat_map(|pattern| forms(*pattern, kernel, matrix)).collect()
 }
 
 /// The paths that a pattern stands for with this kernel, each with the reason why it cannot be a cell, if it cannot.
-fn forms(pattern: PathPattern, kernel: &Kernel) -> Vec<(PathId, Option<String>)> {
+fn forms(pattern: PathPattern, kernel: &Kernel, matrix: &Matrix) -> Vec<(PathId, Option<String>)> {
     let paths = PathId::ALL.into_iter().filter(|path| pattern.matches(*path));
-    let lacking: Vec<_> = paths.map(|path| (path, lack(path, kernel))).collect();
+    let lacking: Vec<_> = paths.map(|path| (path, lack(path, kernel, matrix))).collect();
     // `driver` stands for the artifacts that there are. Only if there are none is their absence worth a word.
     if pattern == PathPattern::Family(Family::Driver) && !kernel.prebuilt.is_empty() {
         return lacking.into_iter().filter(|(_, lack)| lack.is_none()).collect();
@@ -159,16 +180,22 @@ fn forms(pattern: PathPattern, kernel: &Kernel) -> Vec<(PathId, Option<String>)>
     lacking
 }
 
-fn lack(path: PathId, kernel: &Kernel) -> Option<String> {
+fn lack(path: PathId, kernel: &Kernel, matrix: &Matrix) -> Option<String> {
     let name = &kernel.name;
+    if path.family.is_python() && matrix.stacks.is_empty() {
+        return Some("a Python library needs a stack: name one under `stacks`".into());
+    }
     match path.family {
+        Family::Numba if kernel.launch.is_none() => {
+            Some(format!("Numba compiles Python, and kernel {name} is CUDA C++; only vector_add is written in both"))
+        }
         Family::Driver if kernel.prebuilt.contains_key(&path.form) => None,
         Family::Driver => {
             let form = path.form;
             Some(format!("kernel {name} has no {form} made beforehand; name an artifact as {{file: {name}.{form}, …}}"))
         }
-        Family::Nvrtc | Family::Nvcc if kernel.source.is_some() => None,
-        Family::Nvrtc | Family::Nvcc => {
+        _ if kernel.source.is_some() => None,
+        Family::Nvrtc | Family::Nvcc | Family::CudaCore | Family::Cupy | Family::Numba | Family::Pycuda => {
             Some(format!("kernel {name} is an artifact without source; only the driver family loads it"))
         }
     }

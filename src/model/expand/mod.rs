@@ -133,6 +133,8 @@ fn assemble(
 ) -> Plan {
     let used: HashSet<(bool, usize)> =
         drafts.iter().flat_map(|(one, _)| [(true, one.toolkit), (false, one.kernel)]).collect();
+    let used_stacks: HashSet<usize> = drafts.iter().filter_map(|(one, _)| one.stack).collect();
+    let stack_places = places(matrix.stacks.len(), |index| used_stacks.contains(&index));
     let toolkit_places = places(toolkits.len(), |index| used.contains(&(true, index)));
     let kernel_places = places(matrix.kernels.len(), |index| used.contains(&(false, index)));
 
@@ -141,14 +143,10 @@ fn assemble(
     // Cells come sorted by toolkit and kernel, so that a job's cells follow one another.
     for (index, (candidate, cell)) in drafts.into_iter().enumerate() {
         let (toolkit, kernel) = (toolkit_places[candidate.toolkit], kernel_places[candidate.kernel]);
-        match jobs.last_mut().filter(|job| (job.toolkit, job.kernel) == (toolkit, kernel)) {
+        let stack = candidate.stack.map(|stack| stack_places[stack]);
+        match jobs.last_mut().filter(|job| (job.toolkit, job.kernel, job.stack) == (toolkit, kernel, stack)) {
             Some(job) => job.cells.push(index),
-            None => jobs.push(Job {
-                id: format!("kernel={},toolkit={}", cell.axes.kernel, cell.axes.toolkit),
-                toolkit,
-                kernel,
-                cells: vec![index],
-            }),
+            None => jobs.push(Job { id: job_id(&cell), toolkit, kernel, stack, cells: vec![index] }),
         }
         cells.push(cell);
     }
@@ -162,10 +160,12 @@ fn assemble(
         .filter(|(at, _)| kept(false, *at))
         .map(|(_, kernel)| kernel.clone())
         .collect();
+    let stacks = matrix.stacks.iter().enumerate().filter(|(at, _)| used_stacks.contains(at));
     Plan {
         origin: matrix.origin.clone(),
         toolkits,
         kernels,
+        stacks: stacks.map(|(_, stack)| stack.clone()).collect(),
         cells,
         jobs,
         excluded,
@@ -174,6 +174,12 @@ fn assemble(
         limits: matrix.limits,
         native,
     }
+}
+
+fn job_id(cell: &Cell) -> String {
+    let axes = &cell.axes;
+    let stack = axes.stack.as_ref().map(|stack| format!("stack={stack},")).unwrap_or_default();
+    format!("kernel={},{stack}toolkit={}", axes.kernel, axes.toolkit)
 }
 
 /// Where each index lands when only the used ones are kept.

@@ -30,6 +30,7 @@ fn matrix() -> Matrix {
         paths: vec!["driver".parse().unwrap(), "nvrtc-cubin".parse().unwrap()],
         kernels: vec![kernel("k", true, &[Form::Ptx])],
         arch: ArchChoice::Native,
+        stacks: Vec::new(),
         exclude: Vec::new(),
         include: Vec::new(),
         expect: Vec::new(),
@@ -261,4 +262,48 @@ fn the_plan_in_json_is_schema_1() {
             "excluded": [{"axes": axes("nvrtc-cubin"), "reason": "why", "link": "there"}],
         })
     );
+}
+
+fn stack(name: &str) -> crate::model::stack::Stack {
+    let python = crate::model::stack::Python::Version("3.11".into());
+    crate::model::stack::Stack { name: name.into(), python, packages: vec!["numpy==1.26.4".into()] }
+}
+
+#[test]
+fn every_path_is_run_beside_each_stack_in_a_job_of_its_own() {
+    let mut matrix = matrix();
+    matrix.paths.push("cupy".parse().unwrap());
+    matrix.stacks = vec![stack("old"), stack("new")];
+    let plan = planned(&matrix, &["toolkit=12.4"]).unwrap();
+    let ids: Vec<_> = plan.cells.iter().map(|cell| cell.id.as_str()).collect();
+    assert_eq!(
+        ids,
+        [
+            "arch=9.0,kernel=k,path=driver-ptx,stack=old,toolkit=12.4",
+            "arch=9.0,kernel=k,path=nvrtc-cubin,stack=old,toolkit=12.4",
+            "arch=9.0,kernel=k,path=cupy,stack=old,toolkit=12.4",
+            "arch=9.0,kernel=k,path=driver-ptx,stack=new,toolkit=12.4",
+            "arch=9.0,kernel=k,path=nvrtc-cubin,stack=new,toolkit=12.4",
+            "arch=9.0,kernel=k,path=cupy,stack=new,toolkit=12.4",
+        ]
+    );
+    let jobs: Vec<_> = plan.jobs.iter().map(|job| (job.id.as_str(), job.stack, job.cells.len())).collect();
+    assert_eq!(
+        jobs,
+        [("kernel=k,stack=old,toolkit=12.4", Some(0), 3), ("kernel=k,stack=new,toolkit=12.4", Some(1), 3)]
+    );
+    let plan = planned(&matrix, &["stack=new"]).unwrap();
+    assert_eq!((plan.stacks.len(), plan.jobs[0].stack), (1, Some(0)));
+}
+
+#[test]
+fn a_library_without_a_stack_or_without_a_kernel_of_its_own_is_left_out_with_the_reason() {
+    let mut matrix = matrix();
+    matrix.paths = vec!["driver".parse().unwrap(), "numba".parse().unwrap()];
+    let plan = planned(&matrix, &["toolkit=12.4"]).unwrap();
+    assert_eq!(left_out(&plan), ["12.4 numba k 9.0: a Python library needs a stack: name one under `stacks`"]);
+    matrix.stacks = vec![stack("s")];
+    let plan = planned(&matrix, &["toolkit=12.4"]).unwrap();
+    let reason = "Numba compiles Python, and kernel k is CUDA C++; only vector_add is written in both";
+    assert_eq!(left_out(&plan), [format!("12.4 numba k 9.0: {reason}")]);
 }

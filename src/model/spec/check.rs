@@ -133,7 +133,9 @@ pub(super) fn path(text: &str, _: &Known<'_>) -> Checked {
 /// Every family and every path.
 pub(super) fn path_words() -> Vec<String> {
     let families = Family::ALL.map(|family| family.name().to_owned());
-    families.into_iter().chain(PathId::ALL.map(|path| path.to_string())).collect()
+    // A Python library is a family of one path with the same name.
+    let forms = PathId::ALL.into_iter().filter(|path| !path.family.is_python());
+    families.into_iter().chain(forms.map(|path| path.to_string())).collect()
 }
 
 /// A compute capability.
@@ -168,6 +170,61 @@ pub(super) fn toolkit_name(text: &str, _: &Known<'_>) -> Checked {
 /// The name of a kernel.
 pub(super) fn kernel_name(text: &str, _: &Known<'_>) -> Checked {
     name(text, "kernel")
+}
+
+/// The name of a stack.
+pub(super) fn stack_name(text: &str, _: &Known<'_>) -> Checked {
+    name(text, "stack")
+}
+
+/// A Python version, or `host`.
+pub(super) fn python(text: &str, _: &Known<'_>) -> Checked {
+    let minor = text.strip_prefix("3.").is_some_and(|minor| (1..=2).contains(&minor.len()) && digits(minor));
+    if minor || text == "host" {
+        return Ok(());
+    }
+    let complaint = Complaint::new(format!("{} is not a Python version", quoted(text)));
+    let patch = text.rsplit_once('.').map(|(release, _)| release).filter(|release| python(release, &NOTHING).is_ok());
+    Err(match (patch, nearest(text, ["host"])) {
+        (Some(release), _) => complaint.help(format!("write \"{release}\": the patch level is not part of it")),
+        (None, Some(near)) => complaint.help(format!("did you mean `{near}`?")),
+        (None, None) => complaint.help("write \"3.11\", or `host` for the machine's python3 with what it has"),
+    })
+}
+
+const NOTHING: Known<'static> = Known { versions: &[], not_published: &|_| None };
+
+fn digits(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A requirement as pip takes it, without an address, a marker or an option.
+pub(super) fn package(text: &str, _: &Known<'_>) -> Checked {
+    let complaint = || Complaint::new(format!("{} is not a package that pip can install by name", quoted(text)));
+    let cure = "write a name and a version: \"numpy==1.26.4\", \"cuda-core[cu12]==1.1.1\"";
+    let of_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let end = text.find(|letter| !of_name(letter)).unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    let edges = |name: &str| name.starts_with(char::is_alphanumeric) && name.ends_with(char::is_alphanumeric);
+    let (extras, versions) = match rest.strip_prefix('[') {
+        Some(inner) => inner.split_once(']').ok_or_else(|| complaint().help(cure))?,
+        None => ("", rest),
+    };
+    let extras = extras.chars().all(|letter| of_name(letter) || letter == ',');
+    let clause = |clause: &str| {
+        let version = ["===", "==", ">=", "<=", "~=", "!=", ">", "<"].iter().find_map(|sign| clause.strip_prefix(sign));
+        version.is_some_and(|version| {
+            !version.is_empty()
+                && version.chars().all(|letter| letter.is_ascii_alphanumeric() || ".*+!-_".contains(letter))
+        })
+    };
+    if edges(name) && extras && (versions.is_empty() || versions.split(',').all(clause)) {
+        return Ok(());
+    }
+    if text.contains("://") || text.contains('@') {
+        return Err(complaint().help("name it by its version: an address may give another file tomorrow"));
+    }
+    Err(complaint().help(cure))
 }
 
 fn name(text: &str, of: &str) -> Checked {

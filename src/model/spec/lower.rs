@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::error::{Complaint, Findings, quoted};
 use super::node::Node;
 use super::raw::{OneOrMany, RawLimits, RawMatrix, RawMeasure};
-use super::{Input, Known, claims, kernels, places, quantity, rules, shape, toolkits, walk};
+use super::{Input, Known, claims, kernels, places, quantity, rules, shape, stacks, toolkits, walk};
 use crate::model::arch::Arch;
 use crate::model::matrix::{ArchChoice, Limits, Matrix, Measure};
 use crate::model::path::{Family, PathId, PathPattern};
@@ -54,10 +54,11 @@ impl Lower<'_> {
         let nowhere = Node { span: 0..0, kind: super::node::Kind::List(Vec::new()) };
         let section = |key: &str| root.get(key).unwrap_or(&nowhere);
         let toolkits = toolkits::lower(self, raw.toolkits.into_vec(), section("toolkits"));
-        let paths = self.paths(raw.paths, section("paths"));
+        let stacks = stacks::lower(self, raw.stacks.into_vec(), section("stacks"));
+        let paths = self.paths(raw.paths, section("paths"), !stacks.is_empty());
         let kernels = kernels::lower(self, raw.kernels.map(OneOrMany::into_vec), section("kernels"));
         let arch = self.arch(raw.arch, section("arch"));
-        let names = rules::Names { toolkits: &toolkits, kernels: &kernels.names, paths: &paths };
+        let names = rules::Names { toolkits: &toolkits, kernels: &kernels.names, paths: &paths, stacks: &stacks };
         let exclude = rules::exclude(self, raw.exclude, section("exclude"), &names);
         let include = rules::include(self, raw.include, section("include"), &names);
         let expect = rules::expect(self, raw.expect, section("expect"), &names);
@@ -68,6 +69,7 @@ impl Lower<'_> {
             paths,
             kernels: kernels.kernels,
             arch,
+            stacks,
             exclude,
             include,
             expect,
@@ -113,9 +115,25 @@ impl Lower<'_> {
         }
     }
 
-    fn paths(&mut self, raw: Option<OneOrMany<String>>, node: &Node) -> Vec<PathPattern> {
-        let Some(raw) = raw else { return Family::ALL.map(PathPattern::Family).into() };
+    fn paths(&mut self, raw: Option<OneOrMany<String>>, node: &Node, stacks: bool) -> Vec<PathPattern> {
+        let Some(raw) = raw else {
+            let families = Family::ALL.into_iter().filter(|family| stacks || !family.is_python());
+            return families.map(PathPattern::Family).collect();
+        };
         let written = patterns(&raw.into_vec(), node);
+        if !stacks && self.whole("stacks") {
+            for (pattern, span) in &written {
+                if let Some(path) =
+                    PathId::ALL.into_iter().find(|path| path.family.is_python() && pattern.matches(*path))
+                {
+                    let complaint =
+                        Complaint::new(format!("`{path}` is a Python library, and there is no stack of packages"));
+                    let cure =
+                        "add `stacks: [{name: mine, python: \"3.11\", packages: [\"…==…\"]}]`, or `python: host`";
+                    self.complain(span.clone(), complaint.help(cure));
+                }
+            }
+        }
         let covered = written.iter().flat_map(|(pattern, span)| {
             PathId::ALL.into_iter().filter(|path| pattern.matches(*path)).map(|path| (path.to_string(), span.clone()))
         });

@@ -19,6 +19,7 @@ mod requirement;
 mod rules;
 mod schema;
 mod shape;
+mod stacks;
 mod toolkits;
 mod walk;
 

@@ -48,7 +48,8 @@ pub struct RawMatrix {
     /// The CUDA Toolkits, in the order of the report.
     #[serde(default)]
     pub toolkits: OneOrMany<RawToolkit>,
-    /// Families (`driver`, `nvrtc`, `nvcc`) or exact paths (`nvrtc-cubin`). All families if not said.
+    /// Families (`driver`, `nvrtc`, `nvcc`), exact paths (`nvrtc-cubin`), or Python libraries (`cupy`). All families if
+    /// not said; the libraries only where there are `stacks`.
     #[serde(default)]
     #[schemars(schema_with = "schema::paths")]
     pub paths: Option<OneOrMany<String>>,
@@ -58,6 +59,10 @@ pub struct RawMatrix {
     /// Compute capabilities to build for, such as `"9.0"`, or `native`, which is also what holds if not said.
     #[serde(default)]
     pub arch: Option<OneOrMany<String>>,
+    /// Sets of Python packages, for the paths `cuda-core`, `cupy`, `numba` and `pycuda`. With any, every path is run
+    /// beside each.
+    #[serde(default)]
+    pub stacks: OneOrMany<RawStack>,
     /// Cells to leave out.
     #[serde(default)]
     pub exclude: Vec<RawExclude>,
@@ -134,6 +139,19 @@ pub struct RawKernelEntry {
     pub name: Option<String>,
 }
 
+/// A set of Python packages.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawStack {
+    /// The name in reports.
+    pub name: String,
+    /// The interpreter's version, `"3.11"`, or `host`: the machine's python3 with what is installed for it.
+    pub python: String,
+    /// What to install, as pip takes it: `numpy==1.26.4`, `cuda-core[cu12]==1.1.1`. None for `host`.
+    #[serde(default)]
+    pub packages: Vec<String>,
+}
+
 /// Cells to leave out. An axis that is not named matches everything.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -151,6 +169,9 @@ pub struct RawExclude {
     /// Compute capabilities.
     #[serde(default)]
     pub arch: OneOrMany<String>,
+    /// Names of stacks.
+    #[serde(default)]
+    pub stack: OneOrMany<String>,
     /// Why they are left out; the report says it.
     pub reason: String,
     /// Where to read more.
@@ -194,6 +215,9 @@ pub struct RawExpect {
     /// Compute capabilities.
     #[serde(default)]
     pub arch: OneOrMany<String>,
+    /// Names of stacks.
+    #[serde(default)]
+    pub stack: OneOrMany<String>,
     /// What must happen, as the cell itself has it: `fail`, `skip`, `timeout`, …
     #[schemars(schema_with = "schema::outcome")]
     pub outcome: String,

@@ -14,6 +14,7 @@ use crate::model::nearest::{listed, nearest};
 use crate::model::outcome::{Outcome, Stage};
 use crate::model::path::PathPattern;
 use crate::model::selector::Selector;
+use crate::model::stack::Stack;
 
 /// More cells than that are a mistake in the file, and would fill the memory.
 const MOST_INCLUDED: usize = 100_000;
@@ -23,6 +24,7 @@ pub(super) struct Names<'a> {
     pub(super) toolkits: &'a [Toolkit],
     pub(super) kernels: &'a [String],
     pub(super) paths: &'a [PathPattern],
+    pub(super) stacks: &'a [Stack],
 }
 
 /// The axes of a rule, as written.
@@ -31,6 +33,7 @@ pub(super) struct RawAxes {
     path: Vec<String>,
     kernel: Vec<String>,
     arch: Vec<String>,
+    pub(super) stack: Vec<String>,
 }
 
 /// The `exclude:` rules.
@@ -38,7 +41,7 @@ pub(super) fn exclude(lower: &mut Lower<'_>, raw: Vec<RawExclude>, node: &Node, 
     let rules = raw.into_iter().zip(node.items());
     rules
         .map(|(raw, node)| {
-            let axes = axes(raw.toolkit, raw.path, raw.kernel, raw.arch);
+            let axes = RawAxes { stack: raw.stack.into_vec(), ..axes(raw.toolkit, raw.path, raw.kernel, raw.arch) };
             Exclude { pattern: pattern(lower, &axes, node, names), reason: raw.reason, link: raw.link }
         })
         .collect()
@@ -49,7 +52,7 @@ pub(super) fn expect(lower: &mut Lower<'_>, raw: Vec<RawExpect>, node: &Node, na
     let rules = raw.into_iter().zip(node.items());
     rules
         .filter_map(|(raw, node)| {
-            let axes = axes(raw.toolkit, raw.path, raw.kernel, raw.arch);
+            let axes = RawAxes { stack: raw.stack.into_vec(), ..axes(raw.toolkit, raw.path, raw.kernel, raw.arch) };
             let pattern = pattern(lower, &axes, node, names);
             // The walk has checked both words.
             let outcome = check::EXPECTABLE.into_iter().find(|outcome| outcome.name() == raw.outcome)?;
@@ -74,7 +77,7 @@ pub(super) fn axes(
     arch: OneOrMany<String>,
 ) -> RawAxes {
     let (toolkit, path, kernel, arch) = (toolkit.into_vec(), path.into_vec(), kernel.into_vec(), arch.into_vec());
-    RawAxes { toolkit, path, kernel, arch }
+    RawAxes { toolkit, path, kernel, arch, stack: Vec::new() }
 }
 
 pub(super) fn pattern(lower: &mut Lower<'_>, raw: &RawAxes, node: &Node, names: &Names<'_>) -> Pattern {
@@ -85,7 +88,24 @@ pub(super) fn pattern(lower: &mut Lower<'_>, raw: &RawAxes, node: &Node, names: 
         path: raw.path.iter().filter_map(|text| text.parse().ok()).collect(),
         kernel: kernel_names(lower, &raw.kernel, node, names),
         arch: archs(&raw.arch),
+        stack: stack_names(lower, &raw.stack, node, names),
     }
+}
+
+/// Names of stacks that there are.
+fn stack_names(lower: &mut Lower<'_>, raw: &[String], node: &Node, names: &Names<'_>) -> Vec<String> {
+    for (text, place) in raw.iter().zip(places(node, "stack")) {
+        if lower.whole("stacks") && !names.stacks.iter().any(|stack| stack.name == *text) {
+            let there: Vec<&str> = names.stacks.iter().map(|stack| stack.name.as_str()).collect();
+            let cure = match nearest(text, there.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None if there.is_empty() => "there are no `stacks`".into(),
+                None => format!("there is {}", listed(there)),
+            };
+            lower.complain(place, Complaint::new(format!("no stack has the name {}", quoted(text))).help(cure));
+        }
+    }
+    raw.to_vec()
 }
 
 /// Where each value of an axis stands.

@@ -72,6 +72,7 @@ pub(super) const MATRIX: Shape = Shape::Map(&[
     optional("paths", axis(&Shape::Word(check::path))),
     optional("kernels", axis(&Shape::WordOrMap(check::kernel_name, KERNEL))),
     optional("arch", axis(&Shape::Word(check::arch_or_native))),
+    optional("stacks", axis(&Shape::Map(STACK))),
     optional("exclude", Shape::List(&Shape::Map(EXCLUDE))),
     optional("include", Shape::List(&Shape::Map(INCLUDE))),
     optional("expect", Shape::List(&Shape::Map(EXPECT))),
@@ -95,17 +96,25 @@ const KERNEL: &[Field] = &[
     optional("name", Shape::Word(check::kernel_name)),
 ];
 
+const STACK: &[Field] = &[
+    required("name", Shape::Word(check::stack_name)),
+    required("python", Shape::Word(check::python)),
+    optional("packages", Shape::List(&Shape::Word(check::package))),
+];
+
 const PATH: Field = optional("path", set(&Shape::Word(check::path)));
 // Whether there is such a toolkit or kernel is known only when the file has been read.
 const TOOLKIT_SET: Field = optional("toolkit", set(&Shape::Word(check::some_text)));
 const KERNEL_SET: Field = optional("kernel", set(&Shape::Word(check::some_text)));
 const ARCH_SET: Field = optional("arch", set(&Shape::Word(check::arch)));
+const STACK_SET: Field = optional("stack", set(&Shape::Word(check::some_text)));
 
 const EXCLUDE: &[Field] = &[
     TOOLKIT_SET,
     PATH,
     KERNEL_SET,
     ARCH_SET,
+    STACK_SET,
     word("reason", check::some_text),
     optional("link", Shape::Word(check::some_text)),
 ];
@@ -118,6 +127,7 @@ const EXPECT: &[Field] = &[
     PATH,
     KERNEL_SET,
     ARCH_SET,
+    STACK_SET,
     word("outcome", check::outcome),
     optional("stage", Shape::Word(check::stage)),
     optional("code", Shape::WordOrNumber(check::code)),

@@ -117,6 +117,7 @@ fn version(record: &Record) -> String {
         Family::Driver => &record.loaded.driver,
         Family::Nvrtc => &record.loaded.nvrtc,
         Family::Nvcc => &record.loaded.nvcc,
+        Family::CudaCore | Family::Cupy | Family::Numba | Family::Pycuda => &record.loaded.library,
     };
     loaded.as_ref().map_or_else(|| NOTHING.into(), |file| file.version.clone())
 }

@@ -38,7 +38,7 @@ fn plan(toolkits: &[&str]) -> Arc<Plan> {
             of_job.push(cells.len());
             cells.push(Cell { id: axes.id(), axes, expectation: None });
         }
-        jobs.push(Job { id: format!("job {name}"), toolkit: index, kernel: 0, cells: of_job });
+        jobs.push(Job { id: format!("job {name}"), toolkit: index, kernel: 0, stack: None, cells: of_job });
     }
     let kernel = Kernel {
         name: "vector_add".into(),
@@ -52,6 +52,7 @@ fn plan(toolkits: &[&str]) -> Arc<Plan> {
         origin: "test".into(),
         toolkits: toolkits.iter().map(|name| toolkit(name)).collect(),
         kernels: vec![kernel],
+        stacks: Vec::new(),
         cells,
         jobs,
         excluded: Vec::new(),
@@ -101,7 +102,7 @@ fn ended(job: usize, frames: &[Frame], exit: JobExit) -> Input {
         start_ms: 0.0,
         run_ms: 0.0,
     });
-    Input::Ended { job, report: Box::new(JobReport { nonce: NONCE.into(), end, attach: None, attempts: 1 }) }
+    Input::Ended { job, report: Box::new(JobReport::bare(NONCE.into(), end, 1)) }
 }
 
 fn path(toolkit: &str, path: &str, outcome: Outcome) -> Frame {

@@ -1,0 +1,204 @@
+//! Stacks: named sets of pinned Python packages. Its main types are [`Stack`], what was asked for, [`StackRecord`], what
+//! came of it on this machine, and [`StackFiles`], what a job is told of it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Opens the reason of a skip that lies with this machine and not with the stack: such a skip is foreseen.
+pub const NOT_TESTED: &str = "not tested here: ";
+
+/// A stack, as the matrix names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stack {
+    /// The name on the `stack` axis.
+    pub name: String,
+    /// The interpreter.
+    pub python: Python,
+    /// What to install, as pip takes it: `numpy==1.26.4`. Empty for [`Python::Host`].
+    pub packages: Vec<String>,
+}
+
+/// The interpreter of a stack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Python {
+    /// The machine's `python3` with what is installed for it.
+    Host,
+    /// An interpreter of this version, with nothing but the packages: `3.11`.
+    Version(String),
+}
+
+impl fmt::Display for Python {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Host => "host",
+            Self::Version(version) => version,
+        })
+    }
+}
+
+/// The name of a requirement as indexes compare it: lower case, runs of `-_.` as one `-`.
+#[must_use]
+pub fn normalised(requirement: &str) -> String {
+    let name =
+        requirement.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))).next().unwrap_or_default();
+    let mut out = String::with_capacity(name.len());
+    for part in name.split(['-', '_', '.']).filter(|part| !part.is_empty()) {
+        if !out.is_empty() {
+            out.push('-');
+        }
+        out.push_str(&part.to_ascii_lowercase());
+    }
+    out
+}
+
+/// Whether a requirement names exactly one version.
+#[must_use]
+pub fn is_pinned(requirement: &str) -> bool {
+    requirement.split_once("==").is_some_and(|(_, version)| !version.contains(['*', ',']) && !version.is_empty())
+}
+
+impl Stack {
+    /// Whether the packages name a distribution of this Python library.
+    #[must_use]
+    pub fn names(&self, family: super::path::Family) -> bool {
+        use super::path::Family;
+        self.packages.iter().map(|package| normalised(package)).any(|name| match family {
+            Family::CudaCore => name == "cuda-core",
+            // One distribution for each CUDA major: cupy-cuda12x.
+            Family::Cupy => name == "cupy" || name.starts_with("cupy-cuda"),
+            Family::Numba => name == "numba-cuda",
+            Family::Pycuda => name == "pycuda",
+            Family::Driver | Family::Nvrtc | Family::Nvcc => true,
+        })
+    }
+}
+
+/// One package of an environment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Package {
+    /// Its name, as its own metadata has it.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The SHA-256 of the file that it was installed from; none where that is not known, as on a machine's own Python.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// What it needs, as its metadata says, for the extras and the Python at hand or any other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requires: Vec<String>,
+}
+
+/// What became of a stack on this machine: what was asked, and what was resolved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackRecord {
+    /// Its name.
+    pub name: String,
+    /// The Python that was asked for.
+    pub python: String,
+    /// The interpreter's version, `3.11.2`; empty where there is none.
+    pub python_version: String,
+    /// The packages that were asked for.
+    pub asked: Vec<String>,
+    /// Every package of the environment, sorted by name.
+    pub resolved: Vec<Package>,
+    /// The toolkit that source packages were built against, and those packages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub built: Vec<Built>,
+    /// What `pip check` said, or why it was not asked.
+    pub check: String,
+    /// What no resolver says: CUDA majors that are mixed, a package that lacks an upper bound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// Packages that were built from source, against one toolkit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Built {
+    /// The toolkit entry's name.
+    pub toolkit: String,
+    /// The packages that were installed with it.
+    pub packages: Vec<Package>,
+}
+
+impl StackRecord {
+    /// The resolved packages as a requirements file that pip holds to (`--require-hashes`), for `ctk.lock`.
+    #[must_use]
+    pub fn locked(&self) -> String {
+        let line = |package: &Package| match &package.sha256 {
+            Some(sha256) => format!("{}=={} --hash=sha256:{sha256}\n", normalised(&package.name), package.version),
+            None => format!("{}=={}\n", normalised(&package.name), package.version),
+        };
+        let built = self.built.iter().flat_map(|built| &built.packages);
+        let mut lines: Vec<String> = self.resolved.iter().chain(built).map(line).collect();
+        lines.sort();
+        lines.dedup();
+        lines.concat()
+    }
+}
+
+/// What a job is told of its stack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackFiles {
+    /// The stack's name.
+    pub name: String,
+    /// The interpreter, as the job sees it.
+    pub python: PathBuf,
+    /// Further folders with packages.
+    pub folders: Vec<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::path::Family;
+
+    #[test]
+    fn names_are_compared_as_an_index_does() {
+        let all = ["CuPy_CUDA12x==13.6.0", "cuda.core[cu12]==1.1.1", "numba--cuda", "PyCUDA>=2026"].map(normalised);
+        assert_eq!(all, ["cupy-cuda12x", "cuda-core", "numba-cuda", "pycuda"]);
+    }
+
+    #[test]
+    fn only_one_version_is_a_pin() {
+        let pinned = ["numpy==1.26.4", "a[b]==1", "numpy", "numpy>=2", "numpy==2.*", "numpy==2,<3"].map(is_pinned);
+        assert_eq!(pinned, [true, true, false, false, false, false]);
+    }
+
+    #[test]
+    fn a_library_is_named_by_its_distributions() {
+        let stack = Stack {
+            name: "s".into(),
+            python: Python::Version("3.11".into()),
+            packages: vec!["cupy-cuda12x==13.6.0".into(), "numba==0.60.0".into()],
+        };
+        let named: Vec<_> = [Family::CudaCore, Family::Cupy, Family::Numba, Family::Pycuda]
+            .into_iter()
+            .filter(|family| stack.names(*family))
+            .collect();
+        assert_eq!(named, [Family::Cupy]);
+    }
+
+    #[test]
+    fn the_lock_is_a_requirements_file() {
+        let package = |name: &str, sha256: Option<&str>| Package {
+            name: name.into(),
+            version: "1.0".into(),
+            sha256: sha256.map(Into::into),
+            requires: Vec::new(),
+        };
+        let record = StackRecord {
+            name: "s".into(),
+            python: "3.11".into(),
+            python_version: "3.11.2".into(),
+            asked: vec!["b==1.0".into()],
+            resolved: vec![package("b_c", Some("00ff")), package("a", None)],
+            built: Vec::new(),
+            check: String::new(),
+            warnings: Vec::new(),
+        };
+        assert_eq!(record.locked(), "a==1.0\nb-c==1.0 --hash=sha256:00ff\n");
+    }
+}

@@ -1,0 +1,203 @@
+//! From a stack of Python packages to an environment that is there: through the machine's own pip into the cache,
+//! complete or not at all. The entry point is [`provide`]; its answer is a [`ReadyStack`].
+//!
+//! An environment is a virtual one: a link to the interpreter, `pyvenv.cfg`, and the packages. What has to be built from
+//! source against the cell's toolkit (`PyCUDA`) lies in a folder of its own, so that its failure costs its own path alone.
+
+mod entry;
+mod error;
+mod install;
+mod python;
+mod warnings;
+
+use std::path::{Path, PathBuf};
+
+pub use self::error::StackError;
+use self::install::{Installer, Made};
+use self::python::Interpreter;
+use super::cache::Cache;
+use super::pip::Pip;
+use crate::model::path::Family;
+use crate::model::place::{Place, Provisioned};
+use crate::model::stack::{Built, Package, Python, Stack, StackFiles, StackRecord, normalised};
+
+/// Distributions without wheels, which are built against the cell's toolkit.
+const FROM_SOURCE: [&str; 1] = ["pycuda"];
+
+/// Where a container sees the environment, and what was built from source.
+pub const INSIDE: &str = "/ctk/stack";
+const INSIDE_BUILT: &str = "/ctk/stack-built";
+
+/// What [`provide`] is asked to do, and whom it tells.
+pub struct StackAsk<'a> {
+    /// The stack.
+    pub stack: &'a Stack,
+    /// The cell's toolkit.
+    pub toolkit: &'a Provisioned,
+    /// Where environments are made.
+    pub cache: &'a Cache,
+    /// How packages are fetched.
+    pub pip: &'a Pip,
+    /// Whether a container is to see it: then every user must be able to read it.
+    pub by_everyone: bool,
+    /// The requirements file of a lock, with hashes, that the run is held to.
+    pub locked: Option<&'a str>,
+    /// Told what is worth a line.
+    pub note: &'a (dyn Fn(String) + Send + Sync),
+}
+
+/// A stack that jobs can use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadyStack {
+    /// What was asked and what was resolved.
+    pub record: StackRecord,
+    /// What a job is told, with the host's paths.
+    pub files: StackFiles,
+    /// Folders of the host, and where a container sees them.
+    pub folders: Vec<(PathBuf, PathBuf)>,
+    /// Libraries that the stack does not name: that they are not there is foreseen.
+    pub absent: Vec<(Family, String)>,
+    /// Libraries that the stack names and that could not be had: one line, and the decisive ones.
+    pub failed: Vec<(Family, String, Option<String>)>,
+}
+
+/// Puts a stack on this machine, or says why not. Dropping the future ends pip and leaves nothing behind.
+pub async fn provide(ask: &StackAsk<'_>) -> Result<ReadyStack, StackError> {
+    let ready = match (&ask.stack.python, &ask.toolkit.place) {
+        (Python::Host, Place::Userland) => host(ask).await?,
+        (Python::Host, Place::Image { reference, .. }) => of_image(ask, reference),
+        (Python::Version(version), Place::Userland) => {
+            let interpreter = Interpreter::of_version(version).await?;
+            let binds = if ask.by_everyone { interpreter.binds()? } else { Vec::new() };
+            made(ask, version, Some(&interpreter), binds).await?
+        }
+        (Python::Version(version), Place::Image { .. }) => made(ask, version, None, Vec::new()).await?,
+    };
+    for warning in &ready.record.warnings {
+        (ask.note)(format!("stack {}: {warning}", ask.stack.name));
+    }
+    Ok(ready)
+}
+
+const LIBRARIES: [Family; 4] = [Family::CudaCore, Family::Cupy, Family::Numba, Family::Pycuda];
+
+/// The machine's own Python, with what it has.
+async fn host(ask: &StackAsk<'_>) -> Result<ReadyStack, StackError> {
+    let interpreter = Interpreter::of_host().await?;
+    let binds = if ask.by_everyone { interpreter.binds()? } else { Vec::new() };
+    let check = install::check(ask.pip, Some(&interpreter.executable), &std::env::temp_dir()).await;
+    let has = Stack {
+        packages: interpreter.packages.iter().map(|package| package.name.clone()).collect(),
+        ..ask.stack.clone()
+    };
+    let absent = LIBRARIES.into_iter().filter(|family| !has.names(*family));
+    let absent =
+        absent.map(|family| (family, format!("the machine's Python {} has no {}", interpreter.version, family.name())));
+    Ok(ReadyStack {
+        absent: absent.collect(),
+        failed: Vec::new(),
+        files: files(ask.stack, interpreter.executable.clone(), Vec::new()),
+        folders: binds.into_iter().map(|folder| (folder.clone(), folder)).collect(),
+        record: StackRecord {
+            python_version: interpreter.version.clone(),
+            warnings: warnings::warnings(&[], &interpreter.packages),
+            resolved: interpreter.packages,
+            check,
+            ..record(ask.stack)
+        },
+    })
+}
+
+/// An image's own Python, with what it has: what that is, only its cells say.
+fn of_image(ask: &StackAsk<'_>, reference: &str) -> ReadyStack {
+    let reason = |family: Family| (family, format!("the Python of image {reference} has no {}", family.name()));
+    ReadyStack {
+        absent: LIBRARIES.into_iter().map(reason).collect(),
+        failed: Vec::new(),
+        files: files(ask.stack, "python3".into(), Vec::new()),
+        folders: Vec::new(),
+        record: StackRecord { check: format!("not asked: the packages are in image {reference}"), ..record(ask.stack) },
+    }
+}
+
+/// An environment of the packages that are named. Without an interpreter of the machine, wheels are resolved for another
+/// one's version.
+async fn made(
+    ask: &StackAsk<'_>,
+    version: &str,
+    interpreter: Option<&Interpreter>,
+    binds: Vec<PathBuf>,
+) -> Result<ReadyStack, StackError> {
+    let is_source = |package: &&String| FROM_SOURCE.contains(&normalised(package).as_str());
+    let wheels: Vec<String> = ask.stack.packages.iter().filter(|package| !is_source(package)).cloned().collect();
+    let sources: Vec<String> = ask.stack.packages.iter().filter(is_source).cloned().collect();
+    let installer = Installer { ask, version, interpreter };
+    let Made { folder, packages, check } = installer.wheels(&wheels).await?;
+
+    let mut folders: Vec<_> = binds.into_iter().map(|folder| (folder.clone(), folder)).collect();
+    folders.push((folder.clone(), INSIDE.into()));
+    let (mut further, mut failed, mut built, mut unbuilt) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    if !sources.is_empty() {
+        match installer.sources(&sources, &packages).await {
+            Ok(Made { folder, packages, .. }) => {
+                folders.push((folder.clone(), INSIDE_BUILT.into()));
+                further.push(folder);
+                built.push(Built { toolkit: ask.toolkit.toolkit.name.clone(), packages });
+            }
+            // As with nvcc: some toolkits do not carry it, and that is known beforehand.
+            Err(error @ StackError::ToolkitLacks { .. }) => unbuilt.push((Family::Pycuda, error.to_string())),
+            Err(error) => {
+                let detail = error.detail().map(ToOwned::to_owned);
+                failed.push((Family::Pycuda, error.to_string(), detail));
+            }
+        }
+    }
+    let all: Vec<Package> = packages.iter().chain(built.iter().flat_map(|built| &built.packages)).cloned().collect();
+    let absent = LIBRARIES.into_iter().filter(|family| !ask.stack.names(*family));
+    let absent = absent.map(|family| (family, format!("stack {} does not name {}", ask.stack.name, family.name())));
+    let absent = absent.chain(unbuilt);
+    let python = match interpreter {
+        Some(_) => folder.join("bin/python3"),
+        // It is looked for in the image; the environment comes as a folder.
+        None => format!("python{version}").into(),
+    };
+    if interpreter.is_none() {
+        further.insert(0, folder.join(site_packages(version)));
+    }
+    Ok(ReadyStack {
+        absent: absent.collect(),
+        failed,
+        files: files(ask.stack, python, further),
+        folders,
+        record: StackRecord {
+            python_version: interpreter.map_or_else(|| version.to_owned(), |found| found.version.clone()),
+            warnings: warnings::warnings(&ask.stack.packages, &all),
+            resolved: packages,
+            built,
+            check,
+            ..record(ask.stack)
+        },
+    })
+}
+
+/// Where a virtual environment has its packages.
+fn site_packages(version: &str) -> PathBuf {
+    Path::new("lib").join(format!("python{version}")).join("site-packages")
+}
+
+fn files(stack: &Stack, python: PathBuf, folders: Vec<PathBuf>) -> StackFiles {
+    StackFiles { name: stack.name.clone(), python, folders }
+}
+
+fn record(stack: &Stack) -> StackRecord {
+    StackRecord {
+        name: stack.name.clone(),
+        python: stack.python.to_string(),
+        python_version: String::new(),
+        asked: stack.packages.clone(),
+        resolved: Vec::new(),
+        built: Vec::new(),
+        check: String::new(),
+        warnings: Vec::new(),
+    }
+}
