@@ -174,7 +174,7 @@ impl Packages {
                 return self.refused(packages, &ended);
             }
         }
-        self.probe(&env, staging.path(), action, limit).await
+        self.probe(&env, staging.path(), host, action, limit).await
     }
 
     /// What pip would choose. `other` is a Python that is not here.
@@ -243,6 +243,7 @@ impl Packages {
         &self,
         env: &Path,
         staging: &Path,
+        host: bool,
         action: &PackageAction,
         limit: Duration,
     ) -> Result<Seen, PackageError> {
@@ -270,8 +271,12 @@ impl Packages {
         };
         // Nothing of the machine's own settings or caches: the packages alone are put to the test.
         command.env_clear().env("HOME", &home).env("TMPDIR", staging.join("tmp")).env("LC_ALL", "C.UTF-8");
-        if let Some(path) = std::env::var_os("PATH") {
-            command.env("PATH", path);
+        // What is installed on the machine may need to be told where the machine's toolkit is.
+        let machine: &[&str] = if host { &["CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH"] } else { &[] };
+        for name in machine.iter().chain(&["PATH"]) {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
         }
         command.current_dir(staging).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
