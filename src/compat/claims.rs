@@ -283,19 +283,19 @@ mod tests {
         let expectation = Expectation { outcome: Outcome::Fail, stage: build, code: None, reason: "why".into() };
         let foretold = Record { outcome: Outcome::ExpectedFail, expectation: Some(expectation), ..failed };
         assert!(verdict(claim(build, None, Some("row_stack")), &[foretold], NONE).starts_with("holds yes"));
-        let built = [record("nvrtc-ptx", Outcome::Built)];
-        assert!(verdict(claim(build, None, None), &built, NONE).starts_with("does-not-hold no"));
-        assert!(verdict(claim(Some(Stage::Load), None, None), &built, NONE).starts_with("not-tested yes"));
+        let done = [record("nvrtc-ptx", Outcome::Built)];
+        assert!(verdict(claim(build, None, None), &done, NONE).starts_with("does-not-hold no"));
+        assert!(verdict(claim(Some(Stage::Load), None, None), &done, NONE).starts_with("not-tested yes"));
     }
 
     #[test]
     fn what_could_not_run_says_nothing_and_what_broke_is_no_green() {
         let skip = Record { reason: Some("not installed".into()), ..record("nvrtc-ptx", Outcome::Skip) };
         assert_eq!(
-            verdict(observe(Outcome::Pass), &[skip.clone()], GPU),
+            verdict(observe(Outcome::Pass), std::slice::from_ref(&skip), GPU),
             "not-tested yes: it was skipped: not installed"
         );
-        assert!(verdict(observe(Outcome::Skip), &[skip.clone()], GPU).starts_with("holds yes"));
+        assert!(verdict(observe(Outcome::Skip), std::slice::from_ref(&skip), GPU).starts_with("holds yes"));
         let half = verdict(observe(Outcome::Pass), &[record("nvrtc-cubin", Outcome::Pass), skip], GPU);
         let rest = "pass was observed of 1 of 2 cells; of the rest: it was skipped: not installed";
         assert_eq!(half, format!("not-tested yes: {rest}"));

@@ -27,8 +27,6 @@ pub enum ClaimTest {
     Cells {
         /// The cells.
         pattern: Pattern,
-        /// Their stacks; any if empty.
-        stacks: Vec<String>,
         /// What must be observed of each of them.
         observe: Observe,
     },

@@ -172,11 +172,11 @@ fn verdict(test: &PackageTest, gives: &[String], seen: &Seen) -> Found {
             };
             found.evidence(listing(packages))
         }
-        (Seen::Works { saw, packages }, Some(text)) => {
-            let reason = format!("{action} was to fail with `{text}`, and succeeds: {saw}");
+        (Seen::Works { saw, packages }, Some(wanted)) => {
+            let reason = format!("{action} was to fail with `{wanted}`, and succeeds: {saw}");
             Found::new(ClaimVerdict::DoesNotHold, reason).evidence(listing(packages))
         }
-        (Seen::Fails { saw, detail, packages, .. }, Some(text)) if says(saw, detail, text) => Found {
+        (Seen::Fails { saw, detail, packages, .. }, Some(wanted)) if says(saw, detail, wanted) => Found {
             detail: Some(detail.clone()),
             ..Found::new(ClaimVerdict::Holds, format!("{action} fails: {saw}")).evidence(listing(packages))
         },
@@ -186,8 +186,8 @@ fn verdict(test: &PackageTest, gives: &[String], seen: &Seen) -> Found {
             ..Found::new(ClaimVerdict::NotTested, format!("{action} needs NVIDIA's driver, which is not here: {saw}"))
                 .evidence(listing(packages))
         },
-        (Seen::Fails { saw, detail, packages, .. }, wanted) => {
-            let instead = wanted.as_ref().map_or(String::new(), |text| format!(", and not with `{text}`"));
+        (Seen::Fails { saw, detail, packages, .. }, claimed) => {
+            let instead = claimed.as_ref().map_or(String::new(), |wanted| format!(", and not with `{wanted}`"));
             Found {
                 detail: Some(detail.clone()),
                 ..Found::new(ClaimVerdict::DoesNotHold, format!("{action} fails{instead}: {saw}"))
@@ -210,7 +210,7 @@ fn trial(test: &PackageTest, seen: &Seen) -> (TrialVerdict, String) {
     match (seen, &test.fails_with) {
         (Seen::Works { saw, .. }, _) => (TrialVerdict::Good, saw.clone()),
         (Seen::Fails { saw, driver: true, .. }, None) => (TrialVerdict::Untestable, saw.clone()),
-        (Seen::Fails { saw, detail, .. }, Some(text)) if !says(saw, detail, text) => {
+        (Seen::Fails { saw, detail, .. }, Some(wanted)) if !says(saw, detail, wanted) => {
             (TrialVerdict::Untestable, saw.clone())
         }
         (Seen::Fails { saw, .. }, _) => (TrialVerdict::Bad, saw.clone()),

@@ -24,7 +24,7 @@ use crate::model::claim::PackageAction;
 /// pip is given so long for one question; an environment with CUDA's libraries takes a minute to fetch.
 const PIP_LIMIT: Duration = Duration::from_mins(20);
 
-/// Disk that an environment with CUDA's libraries takes: measured 374 MB with numba-cuda and NumPy, more with CuPy.
+/// Disk that an environment with CUDA's libraries takes: measured 374 MB with numba-cuda and `NumPy`, more with `CuPy`.
 const NEEDED: u64 = 1 << 30;
 
 /// The program that runs in an environment.
@@ -174,7 +174,7 @@ impl Packages {
                 return self.refused(packages, &ended);
             }
         }
-        self.probe(&env, staging.path(), action, limit).await
+        self.probe(&env, staging.path(), host, action, limit).await
     }
 
     /// What pip would choose. `other` is a Python that is not here.
@@ -243,6 +243,7 @@ impl Packages {
         &self,
         env: &Path,
         staging: &Path,
+        host: bool,
         action: &PackageAction,
         limit: Duration,
     ) -> Result<Seen, PackageError> {
@@ -270,8 +271,12 @@ impl Packages {
         };
         // Nothing of the machine's own settings or caches: the packages alone are put to the test.
         command.env_clear().env("HOME", &home).env("TMPDIR", staging.join("tmp")).env("LC_ALL", "C.UTF-8");
-        if let Some(path) = std::env::var_os("PATH") {
-            command.env("PATH", path);
+        // What is installed on the machine may need to be told where the machine's toolkit is.
+        let machine: &[&str] = if host { &["CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH"] } else { &[] };
+        for name in machine.iter().chain(&["PATH"]) {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
         }
         command.current_dir(staging).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
@@ -372,7 +377,7 @@ fn decisive(output: &str) -> (String, String) {
     let errors: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("ERROR: ")).collect();
     let causes = lines.iter().skip_while(|line| !line.contains("conflict is caused by")).skip(1);
     let causes: Vec<&str> =
-        causes.map(|line| line.trim()).take_while(|line| !line.is_empty()).take(KEPT_LINES).collect();
+        causes.map(|line: &String| line.trim()).take_while(|line| !line.is_empty()).take(KEPT_LINES).collect();
     let saw = if causes.is_empty() {
         // The last error names the requirement; the first lists every version there is.
         errors.last().map_or_else(|| "pip refuses".into(), |error| (*error).to_owned())

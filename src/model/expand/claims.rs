@@ -22,14 +22,14 @@ pub(super) fn plan(
         let mut one = PlannedClaim { says: claim.says.clone(), cells: Vec::new(), observe: None, packages: None };
         match &claim.test {
             ClaimTest::Packages(test) => one.packages = Some(test.clone()),
-            ClaimTest::Cells { pattern, stacks, observe } => {
+            ClaimTest::Cells { pattern, observe } => {
                 one.observe = Some(observe.clone());
-                if !names_a_cell(matrix, all, among, pattern, stacks) {
+                if !names_a_cell(matrix, all, among, pattern) {
                     without.push(format!("line {}: `{}`", claim.line, claim.says));
                 }
                 let version = |axes: &Axes| all.toolkits.iter().find(|it| it.name == axes.toolkit).map(|it| it.version);
                 let covers = |cell: &&Cell| {
-                    version(&cell.axes).is_some_and(|version| covers(pattern, stacks, &cell.axes, version, among))
+                    version(&cell.axes).is_some_and(|version| pattern.matches(&cell.axes, version, among))
                 };
                 one.cells = cells.iter().filter(covers).map(|cell| cell.id.clone()).collect();
             }
@@ -45,9 +45,9 @@ pub(super) fn plan(
 /// What a claim that speaks of a failure makes to be expected of a cell, so that it need not be said twice.
 pub(super) fn expectation(matrix: &Matrix, axes: &Axes, version: Version, among: &[Version]) -> Option<Expectation> {
     let expectation = |claim: &Claim| {
-        let ClaimTest::Cells { pattern, stacks, observe } = &claim.test else { return None };
+        let ClaimTest::Cells { pattern, observe } = &claim.test else { return None };
         let failure = !matches!(observe.outcome, Outcome::Pass | Outcome::Built | Outcome::Loaded);
-        (failure && covers(pattern, stacks, axes, version, among)).then(|| Expectation {
+        (failure && pattern.matches(axes, version, among)).then(|| Expectation {
             outcome: observe.outcome,
             stage: observe.stage,
             code: observe.code.clone(),
@@ -59,7 +59,7 @@ pub(super) fn expectation(matrix: &Matrix, axes: &Axes, version: Version, among:
 
 /// Whether there is such a cell, selected or not. Where the GPU decides what is built for, a claim about another
 /// capability than this machine's is sound.
-fn names_a_cell(matrix: &Matrix, all: &Candidates, among: &[Version], pattern: &Pattern, stacks: &[String]) -> bool {
+fn names_a_cell(matrix: &Matrix, all: &Candidates, among: &[Version], pattern: &Pattern) -> bool {
     let mut pattern = pattern.clone();
     if matrix.arch == ArchChoice::Native {
         pattern.arch.clear();
@@ -67,10 +67,5 @@ fn names_a_cell(matrix: &Matrix, all: &Candidates, among: &[Version], pattern: &
     all.list
         .iter()
         .filter(|candidate| candidate.out.is_none())
-        .any(|candidate| covers(&pattern, stacks, &candidate.axes, all.toolkits[candidate.toolkit].version, among))
-}
-
-fn covers(pattern: &Pattern, stacks: &[String], axes: &Axes, version: Version, among: &[Version]) -> bool {
-    let stack = stacks.is_empty() || axes.stack.as_ref().is_some_and(|stack| stacks.contains(stack));
-    stack && pattern.matches(axes, version, among)
+        .any(|candidate| pattern.matches(&candidate.axes, all.toolkits[candidate.toolkit].version, among))
 }

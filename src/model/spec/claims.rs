@@ -67,7 +67,8 @@ fn by_cells(
     node: &Node,
     names: &Names<'_>,
 ) -> Option<ClaimTest> {
-    let axes = rules::axes(raw.toolkit, raw.path, raw.kernel, raw.arch);
+    let mut axes = rules::axes(raw.toolkit, raw.path, raw.kernel, raw.arch);
+    axes.stack = raw.stack.into_vec();
     let pattern = rules::pattern(lower, &axes, node.get("cells")?, names);
     let place = node.get("observe")?;
     // The walk has checked both words.
@@ -82,7 +83,7 @@ fn by_cells(
         lower.complain(place.place("code"), complaint.help("leave `code` out"));
     }
     let observe = Observe { outcome, stage, code: observe.code, text: observe.text };
-    Some(ClaimTest::Cells { pattern, stacks: raw.stack.into_vec(), observe })
+    Some(ClaimTest::Cells { pattern, observe })
 }
 
 fn by_packages(

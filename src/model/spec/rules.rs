@@ -33,7 +33,7 @@ pub(super) struct RawAxes {
     path: Vec<String>,
     kernel: Vec<String>,
     arch: Vec<String>,
-    stack: Vec<String>,
+    pub(super) stack: Vec<String>,
 }
 
 /// The `exclude:` rules.
