@@ -9,8 +9,11 @@ use ctk_matrix::compat::catalogue;
 use ctk_matrix::model::arch::Arch;
 use ctk_matrix::model::expand::{Selection, expand};
 use ctk_matrix::model::outcome::{Code, Outcome, Stage};
+use ctk_matrix::model::path::Form;
 use ctk_matrix::model::plan::{Cell, Plan};
-use ctk_matrix::model::record::{EngineInfo, EngineKind, GpuMode, Host, Loaded, Record, Report, Run, Timings};
+use ctk_matrix::model::record::{
+    Artifact, EngineInfo, EngineKind, GpuMode, Host, Loaded, Record, Report, Run, Timings,
+};
 use ctk_matrix::model::spec::{self, Input, Known};
 use ctk_matrix::report::read::assemble;
 use ctk_matrix::report::summary::Summary;
@@ -66,7 +69,8 @@ fn timed<T>(times: &mut Vec<Duration>, work: impl FnOnce() -> T) -> T {
 
 /// Forty kernels, every toolkit from 12.0 to 13.0, five architectures.
 fn matrix() -> String {
-    let mut text = "version: 1\npaths: [nvrtc, nvcc]\narch: [\"7.5\", \"8.0\", \"8.6\", \"8.9\", \"9.0\"]\nkernels:\n".to_owned();
+    let mut text =
+        "version: 1\npaths: [nvrtc, nvcc]\narch: [\"7.5\", \"8.0\", \"8.6\", \"8.9\", \"9.0\"]\nkernels:\n".to_owned();
     for number in 0..40 {
         let _ = writeln!(text, "  - {{name: k{number}, file: k.cu, entry: k}}");
     }
@@ -121,12 +125,26 @@ fn record(at: usize, cell: &Cell) -> Record {
         attach: None,
         gpu: None,
         loaded: Loaded::default(),
-        artifact: None,
+        artifact: (!failed).then(artifact),
         timings: Timings { build_ms: Some(12.5), ..Timings::default() },
         bits: None,
         predicted: None,
         explanation: None,
         expectation: None,
+    }
+}
+
+fn artifact() -> Artifact {
+    Artifact {
+        kind: Form::Ptx,
+        bytes: 5115,
+        sha256: "ab".repeat(32),
+        producer: "NVRTC 12.6".into(),
+        ptx_isa: None,
+        archs: vec!["compute_75".into()],
+        registers: None,
+        spill_bytes: None,
+        shared_bytes: None,
     }
 }
 
