@@ -9,8 +9,11 @@ use ctk_matrix::compat::catalogue;
 use ctk_matrix::model::arch::Arch;
 use ctk_matrix::model::expand::{Selection, expand};
 use ctk_matrix::model::outcome::{Code, Outcome, Stage};
+use ctk_matrix::model::path::Form;
 use ctk_matrix::model::plan::{Cell, Plan};
-use ctk_matrix::model::record::{EngineInfo, EngineKind, GpuMode, Host, Loaded, Record, Report, Run, Timings};
+use ctk_matrix::model::record::{
+    Artifact, EngineInfo, EngineKind, GpuMode, Host, Loaded, Record, Report, Run, Timings,
+};
 use ctk_matrix::model::spec::{self, Input, Known};
 use ctk_matrix::report::read::assemble;
 use ctk_matrix::report::summary::Summary;
@@ -124,13 +127,27 @@ fn record(at: usize, cell: &Cell) -> Record {
         attach: None,
         gpu: None,
         loaded: Loaded::default(),
-        artifact: None,
+        artifact: (!failed).then(artifact),
         timings: Timings { build_ms: Some(12.5), ..Timings::default() },
         bits: None,
         predicted: None,
         fleet: Vec::new(),
         explanation: None,
         expectation: None,
+    }
+}
+
+fn artifact() -> Artifact {
+    Artifact {
+        kind: Form::Ptx,
+        bytes: 5115,
+        sha256: "ab".repeat(32),
+        producer: "NVRTC 12.6".into(),
+        ptx_isa: None,
+        archs: vec!["compute_75".into()],
+        registers: None,
+        spill_bytes: None,
+        shared_bytes: None,
     }
 }
 

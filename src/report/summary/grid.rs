@@ -1,8 +1,11 @@
 //! The compatibility grid: toolkits down, paths across. Its main type is [`Grid`].
 
+use std::collections::HashMap;
+
 use super::mark::Mark;
 use super::mode_of;
 use super::places::Places;
+use crate::model::arch::Arch;
 use crate::model::axes::Axes;
 use crate::model::path::PathId;
 use crate::model::record::{Record, Report};
@@ -19,7 +22,7 @@ pub struct Grid {
 }
 
 /// What is the same in one grid or table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Common {
     kernel: String,
     arch: String,
@@ -70,35 +73,48 @@ pub(super) fn fleet(report: &Report, places: &Places) -> Vec<Grid> {
 }
 
 fn grids_of(report: &Report, places: &Places, mark: impl Fn(&Record) -> Option<Mark>) -> Vec<Grid> {
-    let mut grids: Vec<(Common, Grid)> = Vec::new();
+    let used = used(report);
+    let mut grids: Vec<Grid> = Vec::new();
+    let mut grid_of: HashMap<Common, usize> = HashMap::new();
+    let mut row_of: HashMap<(usize, &str), usize> = HashMap::new();
     for (index, record) in report.cells.iter().enumerate() {
         let common = Common::of(&record.axes, places.of(index));
-        let paths = paths(report, &record.axes);
+        let paths: Vec<PathId> =
+            PathId::ALL.into_iter().filter(|path| used[&ways(&record.axes)].contains(path)).collect();
         let Some(column) = paths.iter().position(|path| *path == record.axes.path) else { continue };
-        let at = grids.iter().position(|(known, _)| *known == common).unwrap_or_else(|| {
+        let title = common.title();
+        let at = *grid_of.entry(common).or_insert_with(|| {
             let columns = paths.iter().map(ToString::to_string).collect();
-            grids.push((common.clone(), Grid { title: common.title(), columns, rows: Vec::new() }));
+            grids.push(Grid { title, columns, rows: Vec::new() });
             grids.len() - 1
         });
-        let rows = &mut grids[at].1.rows;
-        let row = rows.iter().position(|(name, _)| *name == record.axes.toolkit).unwrap_or_else(|| {
+        let rows = &mut grids[at].rows;
+        let row = *row_of.entry((at, record.axes.toolkit.as_str())).or_insert_with(|| {
             rows.push((record.axes.toolkit.clone(), excluded(report, &record.axes, &paths)));
             rows.len() - 1
         });
         rows[row].1[column] = mark(record);
     }
-    grids.into_iter().map(|(_, grid)| grid).collect()
+    grids
 }
 
-/// The paths by which some toolkit's cell with this kernel, architecture and stack is reached, in report order.
-fn paths(report: &Report, axes: &Axes) -> Vec<PathId> {
-    let used = |path: PathId| {
-        report.cells.iter().any(|record| {
-            let other = &record.axes;
-            other.path == path && other.kernel == axes.kernel && other.arch == axes.arch && other.stack == axes.stack
-        })
-    };
-    PathId::ALL.into_iter().filter(|path| used(*path)).collect()
+/// What decides which paths lead to a cell.
+type Ways<'a> = (&'a str, Arch, Option<&'a str>);
+
+fn ways(axes: &Axes) -> Ways<'_> {
+    (&axes.kernel, axes.arch, axes.stack.as_deref())
+}
+
+/// The paths by which some toolkit's cell with one kernel, architecture and stack is reached.
+fn used(report: &Report) -> HashMap<Ways<'_>, Vec<PathId>> {
+    let mut used: HashMap<Ways<'_>, Vec<PathId>> = HashMap::new();
+    for record in &report.cells {
+        let paths = used.entry(ways(&record.axes)).or_default();
+        if !paths.contains(&record.axes.path) {
+            paths.push(record.axes.path);
+        }
+    }
+    used
 }
 
 /// A row with only the excluded combinations in it.

@@ -1,6 +1,8 @@
 //! The tables of one toolkit: timings where something went to a GPU, artifacts where nothing did.
 //! Their main types are [`TimingTable`], in the columns of the lesson behind this project, and [`ArtifactTable`].
 
+use std::collections::HashMap;
+
 use super::grid::Common;
 use super::mark::Mark;
 use super::mode_of;
@@ -43,30 +45,30 @@ pub struct ArtifactTable {
 }
 
 pub(super) fn tables(report: &Report, places: &Places) -> (Vec<TimingTable>, Vec<ArtifactTable>) {
-    let mut timings: Vec<((String, Common), TimingTable)> = Vec::new();
-    let mut artifacts: Vec<((String, Common), ArtifactTable)> = Vec::new();
+    let (mut timings, mut artifacts): (Vec<TimingTable>, Vec<ArtifactTable>) = (Vec::new(), Vec::new());
+    let mut table_of: HashMap<(String, Common, bool), usize> = HashMap::new();
     for (index, record) in report.cells.iter().enumerate() {
         let common = Common::of(&record.axes, places.of(index));
         let title = format!("toolkit {}, {}", record.axes.toolkit, common.title());
-        let key = (record.axes.toolkit.clone(), common);
         let launched_nothing = mode_of(report, &record.run) == GpuMode::None;
+        let table = table_of.entry((record.axes.toolkit.clone(), common, launched_nothing));
         if launched_nothing && record.artifact.is_some() {
-            let at = artifacts.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
+            let at = *table.or_insert_with(|| {
                 let source = toolkit_source(report, record);
-                artifacts.push((key, ArtifactTable { title, source, rows: Vec::new() }));
+                artifacts.push(ArtifactTable { title, source, rows: Vec::new() });
                 artifacts.len() - 1
             });
-            artifacts[at].1.rows.push(artifact_row(record));
+            artifacts[at].rows.push(artifact_row(record));
         } else if !launched_nothing && record.outcome != Outcome::Skip && was_timed(record) {
-            let at = timings.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
+            let at = *table.or_insert_with(|| {
                 let source = toolkit_source(report, record);
-                timings.push((key, TimingTable { title, source, rows: Vec::new() }));
+                timings.push(TimingTable { title, source, rows: Vec::new() });
                 timings.len() - 1
             });
-            timings[at].1.rows.push(timing_row(record));
+            timings[at].rows.push(timing_row(record));
         }
     }
-    (timings.into_iter().map(|(_, table)| table).collect(), artifacts.into_iter().map(|(_, table)| table).collect())
+    (timings, artifacts)
 }
 
 fn was_timed(record: &Record) -> bool {
