@@ -29,7 +29,7 @@ fn records(scene: &Scene) -> Vec<Value> {
 }
 
 fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_mins(1);
     while !there() {
         assert!(Instant::now() < until, "{what}");
         std::thread::sleep(Duration::from_millis(20));

@@ -64,11 +64,11 @@ impl Resumed {
         if !differs.is_empty() {
             let more = differs.len().saturating_sub(NAMED);
             let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
-            let named: String = differs.iter().take(NAMED).map(|line| format!("\n  {line}")).collect();
+            let named = differs[..differs.len().min(NAMED)].join("\n  ");
             return Err(Failure::new(
                 Code::Usage,
                 format!(
-                    "the run in {dir} is not the one that was asked for now, so it cannot be resumed:{named}{more}\n\
+                    "the run in {dir} is not the one that was asked for now, so it cannot be resumed:\n  {named}{more}\n\
                      It was started as `{}`; give the same matrix and options with --resume, or --out for a run of its \
                      own",
                     self.file.run.command

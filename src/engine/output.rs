@@ -1,6 +1,8 @@
 //! What an engine keeps of a job's output. Its main type is [`Output`]: stdout, taken apart as it is read, so that a job
 //! that writes without end takes no memory. [`Tail`] keeps the last of stderr, [`Head`] the first of a file.
 
+use std::fmt::Write as _;
+
 use crate::model::wire::{Decoder, Frame, Piece};
 
 /// How much of a job's frames is kept, in bytes: some artifacts of 12 MB in base64, with room to spare.
@@ -87,7 +89,7 @@ impl Collector {
                 let begin = tail.find('\n').map_or(0, |at| at + 1);
                 tail.drain(..begin);
                 let left_out = self.beyond - tail.len();
-                output.noise.push_str(&format!("[{left_out} bytes are left out here]\n"));
+                let _ = writeln!(output.noise, "[{left_out} bytes are left out here]");
             }
             output.noise.push_str(&tail);
         }

@@ -114,7 +114,7 @@ impl Daemon {
 
     /// Waits until a container runs.
     pub(crate) fn has_started_one(&self) {
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + Duration::from_mins(1);
         while self.docker(&["ps", "-q"]).is_none_or(|running| running.is_empty()) {
             assert!(Instant::now() < until, "no container was started");
             std::thread::sleep(Duration::from_millis(50));
