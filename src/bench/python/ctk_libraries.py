@@ -102,15 +102,19 @@ class Cupy:
         return go
 
     def artifact(self):
-        # The cache's files are a hash of the artifact in hexadecimal, then the artifact.
+        # The cache's files are a hash of the artifact in hexadecimal (SHA-1, 40 digits, in 13.6 and 14.2), then the
+        # artifact: machine code, else PTX.
         folder = os.environ["CUPY_CACHE_DIR"]
         for name in sorted(os.listdir(folder)):
             with open(os.path.join(folder, name), "rb") as file:
                 data = file.read()
             # CuPy compiles kernels of its own too: ours is the one with our entry.
-            if self.kernel.name.encode() in data and re.fullmatch(rb"[0-9a-f]+", data[:64]):
-                at = data.find(b"\x7fELF")
-                return data[at:] if at >= 0 else data[64:]
+            if self.kernel.name.encode() not in data:
+                continue
+            at = data.find(b"\x7fELF")
+            hashed = re.match(rb"[0-9a-f]{32,128}", data if at < 0 else data[:at])
+            if hashed:
+                return data[hashed.end() :]
         return None
 
 

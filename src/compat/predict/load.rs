@@ -35,6 +35,7 @@ impl Load {
         Self { error: Some(error), loads: false, rule }
     }
 
+    /// Refused, with a code that no source names.
     const fn refused_somehow(rule: &'static str) -> Self {
         Self { error: None, loads: false, rule }
     }
@@ -102,8 +103,7 @@ pub fn load(form: Form, pieces: &[Piece], machine: &Machine) -> Load {
 fn single(piece: &Piece, machine: &Machine) -> Load {
     match piece.kind {
         PieceKind::Ptx(isa) => ptx(piece.arch, isa, machine),
-        // A cubin that is handed over as such has no PTX to fall back on.
-        PieceKind::Cubin(_) if machine.jit == Jit::Forced => Load::refused_somehow("jit-forced"),
+        // A forced JIT changes the choice within a fatbin: a cubin that is handed over by itself loads all the same.
         PieceKind::Cubin(toolkit) => cubin(piece.arch, toolkit, machine),
     }
 }
@@ -172,7 +172,7 @@ fn fatbin(pieces: &[Piece], machine: &Machine) -> Load {
             taken if taken.loads && !unpacks(piece) => zstd,
             said => said,
         },
-        None if machine.jit == Jit::Forced => Load::refused_somehow("jit-forced"),
+        None if machine.jit == Jit::Forced => Load::refused("jit-forced", 209),
         None => why.unwrap_or(Load::refused("fatbin-none", 209)),
     }
 }

@@ -339,11 +339,11 @@ pub(super) const RULES: &[Rule] = &[
     ),
     rule(
         "jit-forced",
-        Documented,
+        Measured,
         [
-            "with CUDA_FORCE_PTX_JIT=1 the driver leaves machine code aside, and what has no PTX does not load",
+            "with CUDA_FORCE_PTX_JIT=1 the driver leaves the machine code of a fatbin aside, and one without PTX that fits is refused with 209; a cubin that is handed over by itself loads all the same",
             "unset it, or ship PTX too",
-            "CUDA programming guide, environment variables",
+            "driver 580 on an H200",
         ],
     ),
     rule(

@@ -168,8 +168,8 @@ fn cubin(image: &Image, judge: Judge) -> Result<Found, Refusal> {
 
 /// A cubin, if it fits.
 fn take(cubin: cubin::Cubin, judge: Judge) -> Result<Found, Refusal> {
-    // With the JIT forced a cubin has nothing to compile. The code is a guess.
-    if judge.jit_forced || !cubin.arch.machine_code_runs_on(judge.cc) {
+    // A forced JIT has no say in a cubin that is handed over by itself (seen on an H200 with driver 580).
+    if !cubin.arch.machine_code_runs_on(judge.cc) {
         return Err(Refusal::new(Code::NO_BINARY_FOR_GPU, ""));
     }
     // Machine code of a later major version is outside the minor-version promise. No real driver was asked; that the
