@@ -130,6 +130,20 @@ fn imports_happen_in_an_environment_that_is_gone_afterwards() {
 }
 
 #[test]
+fn the_hosts_python_keeps_its_packages_also_where_it_is_an_environment() {
+    let index = Index::serve();
+    let scene = note("- {says: it is there, import: {python: host, module: only_here}}\n");
+    let env = scene.path().join("env");
+    let made = std::process::Command::new("python3").args(["-m", "venv"]).arg(&env).status().unwrap();
+    assert!(made.success());
+    let site = std::fs::read_dir(env.join("lib")).unwrap().next().unwrap().unwrap().path().join("site-packages");
+    std::fs::write(site.join("only_here.py"), "").unwrap();
+    let path = format!("{}:{}", env.join("bin").display(), std::env::var("PATH").unwrap());
+    let ran = run(scene.env("PATH", &path), &index.url).assert_code(0);
+    assert_eq!(claims(&ran), ["holds: import only_here: only_here"]);
+}
+
+#[test]
 fn a_boundary_is_found_among_the_versions_that_this_python_can_have() {
     let index = Index::serve();
     let scene = note(

@@ -35,13 +35,13 @@ fn python_version() -> &'static str {
     })
 }
 
-fn provided(packages: &[&str], cache: &Path, pip: Pip) -> Result<ReadyStack, StackError> {
+fn provided(packages: &[&str], cache: &Path, pip: &Pip) -> Result<ReadyStack, StackError> {
     let stack = Stack {
         name: "s".into(),
         python: Python::Version(python_version().into()),
         packages: packages.iter().map(ToString::to_string).collect(),
     };
-    provided_stack(&stack, cache, &pip)
+    provided_stack(&stack, cache, pip)
 }
 
 fn provided_stack(stack: &Stack, cache: &Path, pip: &Pip) -> Result<ReadyStack, StackError> {
@@ -64,7 +64,7 @@ fn provided_stack(stack: &Stack, cache: &Path, pip: &Pip) -> Result<ReadyStack, 
 /// An environment with NumPy alone.
 fn numpy() -> &'static ReadyStack {
     static READY: OnceLock<ReadyStack> = OnceLock::new();
-    READY.get_or_init(|| provided(&["numpy==2.2.6"], &support::cache(), Pip::default()).unwrap())
+    READY.get_or_init(|| provided(&["numpy==2.2.6"], &support::cache(), &Pip::default()).unwrap())
 }
 
 /// What one run of `ctk-bench` said.
@@ -281,14 +281,15 @@ fn what_was_asked_and_what_was_resolved_are_kept_with_hashes_and_a_lock() {
     let sha256 = package.sha256.as_ref().unwrap();
     assert_eq!(record.locked(), format!("numpy==2.2.6 --hash=sha256:{sha256}\n"));
     // A second time nothing is installed, and nothing is written.
-    let again = provided(&["numpy==2.2.6"], &support::cache(), Pip { python: "/nonexistent".into(), ..Pip::default() });
+    let again =
+        provided(&["numpy==2.2.6"], &support::cache(), &Pip { python: "/nonexistent".into(), ..Pip::default() });
     assert_eq!(again.as_ref(), Ok(ready));
 }
 
 #[test]
 fn each_thing_that_can_be_wrong_with_a_stack_has_its_own_words() {
     let scratch = tempfile::tempdir().unwrap();
-    let fails = |packages: &[&str], pip: Pip| provided(packages, scratch.path(), pip).unwrap_err().to_string();
+    let fails = |packages: &[&str], pip: Pip| provided(packages, scratch.path(), &pip).unwrap_err().to_string();
     let error = fails(&["numpy==9.9.9"], Pip::default());
     assert!(
         error.starts_with(&format!("pip's index has no numpy==9.9.9 for Python {}: the newest are ", python_version())),

@@ -106,27 +106,8 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
     let cache = Cache::locate().map_err(|error| Failure::new(Code::Engine, error))?;
     let names = context::path_names(Some(cache.root()));
     let slots = slots(arguments.jobs, &gpu);
-    let mut notes: Vec<String> = note.into_iter().chain(engine.notes().iter().cloned()).collect();
-    let jit = env.iter().filter(|(name, _)| HANDED_ON_TOO.contains(&name.as_str()));
-    notes.extend(jit.map(|(name, value)| format!("{name}={value} is set, and handed on to every job")));
-    notes.dedup();
-    let mut run = Run {
-        id: id.clone(),
-        started: host::now(),
-        finished: None,
-        command: names.translate_text(&host::command_line(), &[]),
-        version: env!("CARGO_PKG_VERSION").into(),
-        jobs: slots,
-        gpu_mode: gpu.mode(),
-        engine: engine.info(),
-        attach: "none".into(),
-        host: host::host(),
-        gpu: gpu.gpu().cloned(),
-        canary: None,
-        matrix: names.translate_text(&plan.origin, &[]),
-        notes,
-        stacks: Vec::new(),
-    };
+    let notes = remarks(note, &engine, &env);
+    let mut run = head(&id, slots, &gpu, &engine, &plan, &names, notes);
     let lock = if arguments.locked { Some(lock::read(arguments.matrix.matrix.as_deref())?) } else { None };
     let mut provisioner = Provisioner {
         cache: cache.clone(),
@@ -172,6 +153,44 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
     let runner = Runner { worker: Arc::new(worker), provisioner: Arc::new(provisioner), recorder, slots };
     let end = watcher.watch(runner, claims, &plan, &signals, cancel).await;
     watcher.finish(&end, &signals, &plan)
+}
+
+/// What is to be said of the run before its first cell.
+fn remarks(note: Option<String>, engine: &Engine, env: &BTreeMap<String, String>) -> Vec<String> {
+    let jit = env.iter().filter(|(name, _)| HANDED_ON_TOO.contains(&name.as_str()));
+    let jit = jit.map(|(name, value)| format!("{name}={value} is set, and handed on to every job"));
+    let mut notes: Vec<String> = note.into_iter().chain(engine.notes().iter().cloned()).chain(jit).collect();
+    notes.dedup();
+    notes
+}
+
+/// What is known of the run before its first cell.
+fn head(
+    id: &str,
+    slots: usize,
+    gpu: &GpuSetup,
+    engine: &Engine,
+    plan: &Plan,
+    names: &PathNames,
+    notes: Vec<String>,
+) -> Run {
+    Run {
+        id: id.to_owned(),
+        started: host::now(),
+        finished: None,
+        command: names.translate_text(&host::command_line(), &[]),
+        version: env!("CARGO_PKG_VERSION").into(),
+        jobs: slots,
+        gpu_mode: gpu.mode(),
+        engine: engine.info(),
+        attach: "none".into(),
+        host: host::host(),
+        gpu: gpu.gpu().cloned(),
+        canary: None,
+        matrix: names.translate_text(&plan.origin, &[]),
+        notes,
+        stacks: Vec::new(),
+    }
 }
 
 /// The folder of a run that is not resumed.

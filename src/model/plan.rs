@@ -151,7 +151,7 @@ mod tests {
         let (origin, native) = ("test".into(), Arch::WITHOUT_GPU);
         let (kernels, excluded, claims) = (Vec::new(), Vec::new(), Vec::new());
         let (fleet, stacks) = (Vec::new(), Vec::new());
-        Plan { origin, toolkits, kernels, stacks, cells, jobs, excluded, measure, limits, native, claims, fleet }
+        Plan { origin, toolkits, kernels, stacks, cells, jobs, excluded, claims, fleet, measure, limits, native }
     }
 
     #[test]

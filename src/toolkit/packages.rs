@@ -166,8 +166,11 @@ impl Packages {
             let cause = clean(ended.text().trim_end().lines().last().unwrap_or("it printed nothing"));
             return Err(PackageError::NoEnvironment { cause });
         }
+        let site = env.join(format!("lib/python{}/site-packages", python.series()));
+        if host {
+            self.beside(python, &site).await?;
+        }
         if !packages.is_empty() {
-            let site = env.join(format!("lib/python{}/site-packages", python.series()));
             let ended =
                 self.capture(self.pip.put(&python.program, staging.path(), &site, host, packages), PIP_LIMIT).await?;
             if ended.end != PipEnd::Code(0) {
@@ -175,6 +178,20 @@ impl Packages {
             }
         }
         self.probe(&env, staging.path(), host, action, limit).await
+    }
+
+    /// Lets an environment see the packages of `python`. Where that is in an environment itself, the system's packages,
+    /// which `venv` can hand on, are not those that it sees.
+    async fn beside(&self, python: &Interpreter, site: &Path) -> Result<(), PackageError> {
+        const PATHS: &str =
+            "import sysconfig; print(*{sysconfig.get_path('purelib'), sysconfig.get_path('platlib')}, sep='\\n')";
+        let mut command = Command::new(&python.program);
+        command.args(["-I", "-c", PATHS]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0).kill_on_drop(true);
+        let ended = self.capture(command, PIP_LIMIT).await?;
+        // What is installed by the environment itself goes before what this file adds.
+        fs::write(site.join("host.pth"), ended.stdout.as_bytes())
+            .map_err(|error| PackageError::NoEnvironment { cause: error.to_string() })
     }
 
     /// What pip would choose. `other` is a Python that is not here.

@@ -27,7 +27,8 @@ class Driver:
     """The few driver calls that are the same for all four: context, stream, events, copies. No library does it for them."""
 
     def __init__(self):
-        self.cu = ctypes.CDLL("libcuda.so.1")
+        # With its symbols for all: a PyCUDA that was linked against a stub without symbols does not ask for libcuda itself.
+        self.cu = ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)
         self.call("cuInit", ctypes.c_uint(0))
         self.device = ctypes.c_int()
         self.call("cuDeviceGet", ctypes.byref(self.device), ctypes.c_int(0))
