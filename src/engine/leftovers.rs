@@ -1,5 +1,5 @@
 //! Folders that jobs are handed or work in, named after the process that made them, so that those of a killed run are
-//! found again. The main functions are [`folder`] and [`collect`].
+//! found again. The main functions are `folder` and [`collect`].
 
 use std::fs;
 use std::io;

@@ -1,5 +1,5 @@
 //! What an engine keeps of a job's output. Its main type is [`Output`]: stdout, taken apart as it is read, so that a job
-//! that writes without end takes no memory. [`Tail`] keeps the last of stderr, [`Head`] the first of a file.
+//! that writes without end takes no memory. `Tail` keeps the last of stderr, `Head` the first of a file.
 
 use std::fmt::Write as _;
 

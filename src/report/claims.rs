@@ -1,5 +1,5 @@
 //! What came of a note's claims, from what a run planned and what it recorded. Its main functions are [`results`], for
-//! one run, and [`merged`].
+//! one run, and `merged`.
 
 use crate::compat::claims::judge;
 use crate::model::claim::{ClaimResult, ClaimVerdict, PlannedClaim};
