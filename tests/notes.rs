@@ -137,7 +137,10 @@ fn the_hosts_python_keeps_its_packages_also_where_it_is_an_environment() {
     let made = std::process::Command::new("python3").args(["-m", "venv"]).arg(&env).status().unwrap();
     assert!(made.success());
     let site = std::fs::read_dir(env.join("lib")).unwrap().next().unwrap().unwrap().path().join("site-packages");
-    std::fs::write(site.join("only_here.py"), "").unwrap();
+    // As numba-cuda's is, the module is found by a `.pth` file alone.
+    std::fs::create_dir(site.join("elsewhere")).unwrap();
+    std::fs::write(site.join("elsewhere/only_here.py"), "").unwrap();
+    std::fs::write(site.join("only_here.pth"), "elsewhere\n").unwrap();
     let path = format!("{}:{}", env.join("bin").display(), std::env::var("PATH").unwrap());
     let ran = run(scene.env("PATH", &path), &index.url).assert_code(0);
     assert_eq!(claims(&ran), ["holds: import only_here: only_here"]);

@@ -183,8 +183,11 @@ impl Packages {
     /// Lets an environment see the packages of `python`. Where that is in an environment itself, the system's packages,
     /// which `venv` can hand on, are not those that it sees.
     async fn beside(&self, python: &Interpreter, site: &Path) -> Result<(), PackageError> {
-        const PATHS: &str =
-            "import sysconfig; print(*{sysconfig.get_path('purelib'), sysconfig.get_path('platlib')}, sep='\\n')";
+        // `addsitedir`, and not the bare path, so that the `.pth` files there count too: numba-cuda takes the place of
+        // Numba's own CUDA target by one.
+        const PATHS: &str = "import sysconfig\n\
+                             for name in ('purelib', 'platlib'):\n  \
+                             print('import site; site.addsitedir(%r)' % sysconfig.get_path(name))";
         let mut command = Command::new(&python.program);
         command.args(["-I", "-c", PATHS]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
