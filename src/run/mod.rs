@@ -13,5 +13,6 @@ pub mod names;
 pub mod nonce;
 pub mod provision;
 pub mod recorder;
+mod requirement;
 pub mod runner;
 pub mod worker;

@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, OnceCell, mpsc, watch};
 
 use super::dispatcher::{Input, JobReport};
 use super::gpu::{GpuSetup, Search};
-use super::nonce;
+use super::{nonce, requirement};
 use crate::compat::predict::Measured;
 use crate::engine::Engine;
 use crate::engine::attach::{Attach, GpuChoice};
@@ -79,6 +79,11 @@ impl Worker {
             Ok(attach) => attach,
             Err(error) => return JobReport::bare(Err(error), attempts),
         };
+        let image = provisioned.source.image.as_ref();
+        if let (Some(require), Some(gpu)) = (image.and_then(|image| image.require_cuda.as_ref()), self.gpu.gpu()) {
+            let (name, docker) = (&provisioned.toolkit.name, self.engine.info().version);
+            let _ = tell.send(Input::Note(requirement::remark(name, require, gpu, &attach, docker.as_deref())));
+        }
         if attach != Attach::None {
             // Jobs that start side by side wait for it.
             self.canary.get_or_init(|| self.let_canary_out(provisioned, &attach, cancel)).await;

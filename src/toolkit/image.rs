@@ -146,12 +146,6 @@ fn docker_arch(arch: &str) -> &str {
 fn notes(toolkit: &Toolkit, facts: &ImageFacts) -> Vec<String> {
     let name = &toolkit.name;
     let mut notes = Vec::new();
-    if let Some(require) = facts.env.get("NVIDIA_REQUIRE_CUDA").filter(|require| !require.is_empty()) {
-        let first = require.split_whitespace().next().unwrap_or_default();
-        notes.push(format!(
-            "{name}: its image sets NVIDIA_REQUIRE_CUDA ({first} …), which NVIDIA's hook checks at start"
-        ));
-    }
     if let Some(compat) = &facts.compat {
         notes.push(format!(
             "{name}: its image carries forward-compatibility libraries ({}): whether one was loaded is in the cells",
@@ -234,11 +228,8 @@ mod tests {
         assert_eq!(found.source.image, Some(image));
         assert_eq!(
             found.notes,
-            [
-                "12.6: its image sets NVIDIA_REQUIRE_CUDA (cuda>=12.6 …), which NVIDIA's hook checks at start",
-                "12.6: its image carries forward-compatibility libraries (/usr/local/cuda/compat): whether one was \
-                 loaded is in the cells",
-            ]
+            ["12.6: its image carries forward-compatibility libraries (/usr/local/cuda/compat): whether one was \
+                 loaded is in the cells",]
         );
     }
 
