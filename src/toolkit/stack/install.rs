@@ -318,7 +318,7 @@ impl BuildToolkit {
         };
         if let Place::Image { .. } = ask.toolkit.place {
             return Err(lacks(
-                "folder on this machine: bake it into an image (docker/python.Dockerfile) with `python: host`",
+                "folder on this machine: bake it into an image, and use that as `base:` with `python: host`",
             ));
         }
         let roots = || ask.toolkit.roots.iter().cloned();
