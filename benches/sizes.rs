@@ -11,9 +11,7 @@ use ctk_matrix::model::expand::{Selection, expand};
 use ctk_matrix::model::outcome::{Code, Outcome, Stage};
 use ctk_matrix::model::path::Form;
 use ctk_matrix::model::plan::{Cell, Plan};
-use ctk_matrix::model::record::{
-    Artifact, EngineInfo, EngineKind, GpuMode, Host, Loaded, Record, Report, Run, Timings,
-};
+use ctk_matrix::model::record::{Artifact, EngineInfo, EngineKind, GpuMode, Host, Record, Report, Run, Timings};
 use ctk_matrix::model::spec::{self, Input, Known};
 use ctk_matrix::report::read::assemble;
 use ctk_matrix::report::summary::Summary;
@@ -112,28 +110,17 @@ fn report(plan: &Plan) -> Report {
 
 fn record(at: usize, cell: &Cell) -> Record {
     let failed = at.is_multiple_of(5);
+    let outcome = if failed { Outcome::Fail } else { Outcome::Built };
     Record {
-        run: "r".into(),
-        id: cell.id.clone(),
-        axes: cell.axes.clone(),
-        outcome: if failed { Outcome::Fail } else { Outcome::Built },
         expected: !failed,
         stage: failed.then_some(Stage::Build),
         code: failed.then(|| Code { name: "NVRTC_ERROR_COMPILATION".into(), number: 6 }),
         reason: failed.then(|| format!("k.cu({at}): error: identifier is undefined")),
         detail: failed.then(|| format!("k.cu({at}): error: identifier \"x\" is undefined\n").repeat(40)),
         attempts: 1,
-        source: None,
-        attach: None,
-        gpu: None,
-        loaded: Loaded::default(),
         artifact: (!failed).then(artifact),
         timings: Timings { build_ms: Some(12.5), ..Timings::default() },
-        bits: None,
-        predicted: None,
-        fleet: Vec::new(),
-        explanation: None,
-        expectation: None,
+        ..Record::new("r", cell.axes.clone(), outcome)
     }
 }
 

@@ -177,7 +177,6 @@ mod tests {
     use crate::model::axes::Axes;
     use crate::model::matrix::Expectation;
     use crate::model::outcome::Code;
-    use crate::model::record::{Loaded, Timings};
 
     fn observe(outcome: Outcome) -> Observe {
         Observe { outcome, stage: None, code: None, text: None }
@@ -191,29 +190,7 @@ mod tests {
             arch: Arch::new(9, 0),
             stack: None,
         };
-        Record {
-            run: "r".into(),
-            id: axes.id(),
-            axes,
-            outcome,
-            expected: true,
-            stage: None,
-            code: None,
-            reason: None,
-            detail: None,
-            attempts: 1,
-            source: None,
-            attach: None,
-            gpu: None,
-            loaded: Loaded::default(),
-            artifact: None,
-            timings: Timings::default(),
-            bits: None,
-            predicted: None,
-            fleet: Vec::new(),
-            explanation: None,
-            expectation: None,
-        }
+        Record { expected: true, attempts: 1, ..Record::new("r", axes, outcome) }
     }
 
     /// `verdict expected: reason` of a claim about these cells.

@@ -62,7 +62,7 @@ mod tests {
     use crate::model::arch::Arch;
     use crate::model::axes::Axes;
     use crate::model::path::Form;
-    use crate::model::record::{Artifact, Loaded, Timings};
+    use crate::model::record::Artifact;
 
     fn record(toolkit: &str, path: &str, outcome: Outcome) -> Record {
         let axes = Axes {
@@ -83,29 +83,8 @@ mod tests {
             spill_bytes: None,
             shared_bytes: None,
         };
-        Record {
-            run: "r".into(),
-            id: axes.id(),
-            axes,
-            outcome,
-            expected: true,
-            stage: None,
-            code: None,
-            reason: None,
-            detail: None,
-            attempts: 1,
-            source: None,
-            attach: None,
-            gpu: None,
-            loaded: Loaded::default(),
-            artifact: (outcome != Outcome::Skip).then_some(artifact),
-            timings: Timings::default(),
-            bits: None,
-            predicted: None,
-            fleet: Vec::new(),
-            explanation: None,
-            expectation: None,
-        }
+        let artifact = (outcome != Outcome::Skip).then_some(artifact);
+        Record { expected: true, attempts: 1, artifact, ..Record::new("r", axes, outcome) }
     }
 
     fn planned(records: &[Record]) -> Vec<Cell> {

@@ -210,6 +210,36 @@ pub struct Record {
     pub expectation: Option<super::matrix::Expectation>,
 }
 
+impl Record {
+    /// A record with nothing learned yet, and not as expected.
+    #[must_use]
+    pub fn new(run: &str, axes: Axes, outcome: Outcome) -> Self {
+        Self {
+            run: run.into(),
+            id: axes.id(),
+            axes,
+            outcome,
+            expected: false,
+            stage: None,
+            code: None,
+            reason: None,
+            detail: None,
+            attempts: 0,
+            source: None,
+            attach: None,
+            gpu: None,
+            loaded: Loaded::default(),
+            artifact: None,
+            timings: Timings::default(),
+            bits: None,
+            predicted: None,
+            fleet: Vec::new(),
+            explanation: None,
+            expectation: None,
+        }
+    }
+}
+
 /// Where a toolkit or an artifact came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {

@@ -11,7 +11,7 @@ use super::journal::{CLAIMS, RECORDS, RUN, RunFile};
 use crate::model::claim::ClaimResult;
 use crate::model::outcome::Outcome;
 use crate::model::plan::{Cell, Excluded};
-use crate::model::record::{Loaded, Record, Report, Run, SCHEMA, Timings};
+use crate::model::record::{Record, Report, Run, SCHEMA};
 
 /// The report of a run, from its `run.json` and `records.jsonl`.
 ///
@@ -130,27 +130,10 @@ fn read_claims(dir: &Path, notes: &mut Vec<String>) -> Result<Vec<ClaimResult>, 
 
 fn not_run(run: &Run, cell: &Cell) -> Record {
     Record {
-        run: run.id.clone(),
         id: cell.id.clone(),
-        axes: cell.axes.clone(),
-        outcome: Outcome::NotRun,
-        expected: false,
-        stage: None,
-        code: None,
         reason: Some("the run ended before this cell started or ended".into()),
-        detail: None,
-        attempts: 0,
-        source: None,
-        attach: None,
-        gpu: None,
-        loaded: Loaded::default(),
-        artifact: None,
-        timings: Timings::default(),
-        bits: None,
-        predicted: None,
-        fleet: Vec::new(),
-        explanation: None,
         expectation: cell.expectation.clone(),
+        ..Record::new(&run.id, cell.axes.clone(), Outcome::NotRun)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::model::arch::Arch;
 use crate::model::axes::Axes;
 use crate::model::outcome::Outcome;
 use crate::model::plan::Cell;
-use crate::model::record::{EngineInfo, EngineKind, Gpu, GpuMode, Host, Loaded, Record, Run, Timings};
+use crate::model::record::{EngineInfo, EngineKind, Gpu, GpuMode, Host, Record, Run};
 use crate::model::version::Version;
 
 /// A run without a GPU.
@@ -56,27 +56,5 @@ pub(super) fn cell(toolkit: &str) -> Cell {
 /// How that cell ended in a run, as expected.
 pub(super) fn record(run: &str, toolkit: &str, outcome: Outcome) -> Record {
     let cell = cell(toolkit);
-    Record {
-        run: run.into(),
-        id: cell.id,
-        axes: cell.axes,
-        outcome,
-        expected: true,
-        stage: None,
-        code: None,
-        reason: None,
-        detail: None,
-        attempts: 1,
-        source: None,
-        attach: None,
-        gpu: None,
-        loaded: Loaded::default(),
-        artifact: None,
-        timings: Timings::default(),
-        bits: None,
-        predicted: None,
-        fleet: Vec::new(),
-        explanation: None,
-        expectation: None,
-    }
+    Record { expected: true, attempts: 1, ..Record::new(run, cell.axes, outcome) }
 }
