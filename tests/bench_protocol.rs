@@ -18,7 +18,9 @@ use ctk_matrix::model::outcome::{Outcome, Stage};
 use ctk_matrix::model::path::Form;
 use ctk_matrix::model::record::GpuMode;
 use ctk_matrix::model::version::Version;
-use ctk_matrix::model::wire::{Decoder, Frame, GpuWish, Hello, PathResult, Piece, Request, Task, ToolkitFiles, WIRE};
+use ctk_matrix::model::wire::{
+    Decoder, Frame, GpuWish, Hello, HostLaunches, PathResult, Piece, Request, Task, ToolkitFiles, WIRE,
+};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 const NONCE: &str = "00112233445566778899aabbccddeeff";
@@ -69,6 +71,7 @@ impl Scene {
                 .map(|path| Task { cell: (*path).into(), path: path.parse().unwrap(), arch: Arch::new(9, 0) })
                 .collect(),
             measure: Measure::default(),
+            launches: HostLaunches::default(),
             path_timeout_ms: 30_000,
             work: folder.join("work"),
             stack: None,

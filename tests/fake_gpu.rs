@@ -41,12 +41,27 @@ fn every_path_passes_and_says_that_it_was_no_gpu() {
     assert!(cell["loaded"]["nvrtc"]["path"].as_str().unwrap().starts_with("$CACHE/"), "{cell}");
     assert_eq!(cell["artifact"]["archs"][0], "sm_90");
     assert!(cell["gpu"].as_str().unwrap().starts_with("GPU-"));
-    for timing in ["build_ms", "load_ms", "first_ms", "mean_ms", "gbps"] {
+    for timing in ["build_ms", "load_ms", "first_ms", "mean_ms", "gbps", "launch_ms"] {
         assert!(cell["timings"][timing].as_f64().unwrap() > 0.0, "{timing}");
     }
     let driver = ran.cell(&["path=driver-ptx"]);
     assert_eq!(driver["source"]["kind"], "prebuilt");
     assert!(driver["timings"].get("build_ms").is_none());
+}
+
+#[test]
+fn a_process_for_each_path_gives_each_its_own_time_to_a_result() {
+    let times = |measure: &str| -> Vec<bool> {
+        let scene = Scene::new().matrix(&format!("{MATRIX}measure: {measure}\n")).fake_gpu("");
+        let ran = scene.run(&PROCESS).assert_code(0);
+        let cells = ran.report()["cells"].as_array().unwrap().clone();
+        let compared = ran.stdout.contains("Against each other: toolkit 12.6, kernel vector_add, arch 9.0");
+        let times = cells.iter().map(|cell| cell["timings"]["result_ms"].as_f64().is_some_and(|time| time > 0.0));
+        times.chain([compared]).collect()
+    };
+    assert_eq!(times("{process: each}"), [true; 5]);
+    // One process: only the first path paid for its start, and nothing can be compared.
+    assert_eq!(times("{process: shared}"), [true, false, false, false, false]);
 }
 
 #[test]

@@ -11,13 +11,15 @@ use std::sync::OnceLock;
 
 use ctk_matrix::model::arch::Arch;
 use ctk_matrix::model::kernel::{self, Kernel, Launch};
-use ctk_matrix::model::matrix::{Measure, Toolkit, ToolkitSource};
+use ctk_matrix::model::matrix::{Measure, Processes, Toolkit, ToolkitSource};
 use ctk_matrix::model::outcome::{Outcome, Stage};
 use ctk_matrix::model::place::{Place, Provisioned};
 use ctk_matrix::model::record::{Source, SourceKind};
 use ctk_matrix::model::stack::{Python, Stack, StackFiles};
 use ctk_matrix::model::version::Version;
-use ctk_matrix::model::wire::{Decoder, Frame, GpuWish, Hello, PathResult, Piece, Request, Task, ToolkitFiles, WIRE};
+use ctk_matrix::model::wire::{
+    Decoder, Frame, GpuWish, Hello, HostLaunches, PathResult, Piece, Request, Task, ToolkitFiles, WIRE,
+};
 use ctk_matrix::toolkit::stack::{ReadyStack, StackAsk, StackError, provide};
 use ctk_matrix::toolkit::{Cache, Pip};
 use sha2::{Digest as _, Sha256};
@@ -90,8 +92,12 @@ impl Ran {
     }
 }
 
-/// Runs the paths with the stand-ins, on the test suite's driver.
+/// Runs the paths with the stand-ins, on the test suite's driver, in one process.
 fn run(paths: &[&str], stand_ins: &str, driver: &str) -> Ran {
+    run_in(Processes::Shared, paths, stand_ins, driver)
+}
+
+fn run_in(process: Processes, paths: &[&str], stand_ins: &str, driver: &str) -> Ran {
     let folder = tempfile::Builder::new().prefix("ctk-python-").tempdir().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let built = support::program("ctk-bench").with_file_name("examples").join("libfake_driver.so");
@@ -116,7 +122,8 @@ fn run(paths: &[&str], stand_ins: &str, driver: &str) -> Ran {
             launch: Some(Launch { n: N, block: 256 }),
         },
         tasks: paths.iter().map(task).collect(),
-        measure: Measure::default(),
+        measure: Measure { process, ..Measure::default() },
+        launches: HostLaunches::default(),
         path_timeout_ms: 6000,
         work: folder.path().join("work"),
         stack: Some(StackFiles { name, python, folders: vec![root.join("tests/stand-ins")] }),
@@ -213,6 +220,32 @@ fn a_library_goes_through_the_stages_of_the_rust_paths_and_brings_its_proof() {
     // A deferred compile is no load that could be timed.
     assert_eq!(ran.results[0].timings.load_ms, None);
     assert_eq!(ran.results[1].artifact.as_ref().unwrap().archs, ["compute_52"]);
+}
+
+#[test]
+fn the_time_to_a_result_is_that_of_the_first_path_of_a_process() {
+    let timed = |ran: &Ran| -> Vec<bool> {
+        assert_eq!(ran.ends(), ["pycuda pass", "cupy pass"], "{}", ran.stderr);
+        let timings: Vec<_> = ran.results.iter().map(|result| &result.timings).collect();
+        assert!(timings.iter().all(|timings| timings.launch_ms.unwrap() > 0.0), "{timings:?}");
+        // A process that imports NumPy has no result within a hundredth of a second.
+        timings.iter().map(|timings| timings.result_ms.is_some_and(|ms| ms > 10.0)).collect()
+    };
+    let paths = ["pycuda", "cupy"];
+    let shared = run(&paths, "cupy:print@import", "");
+    assert_eq!(timed(&shared), [true, false]);
+    let each = run_in(Processes::Each, &paths, "cupy:print@import", "");
+    assert_eq!(timed(&each), [true, true]);
+    // Alone, no library pays for the import of CuPy, which owns the buffers where they are shared.
+    let driver_init = |ran: &Ran| ran.stages.iter().filter(|(_, stage)| *stage == Stage::DriverInit).count();
+    assert_eq!((driver_init(&shared), driver_init(&each)), (1, 2));
+    let owner = |ran: &Ran, path: &str| -> Vec<Stage> {
+        ran.stages.iter().filter(|(cell, _)| cell == path).map(|(_, stage)| *stage).take(2).collect()
+    };
+    assert_eq!(owner(&each, "cupy"), [Stage::Import, Stage::DriverInit]);
+    let ran = run_in(Processes::Each, &["pycuda"], "cupy:raise@import", "");
+    assert_eq!(ran.ends(), ["pycuda pass"], "{}", ran.stderr);
+    assert!(!ran.stderr.contains("CuPy"), "{}", ran.stderr);
 }
 
 #[test]

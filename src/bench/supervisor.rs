@@ -17,8 +17,10 @@ use super::error::BenchError;
 use super::roll::{End, Roll};
 use super::signals::Signals;
 use super::{note, python, request};
+use crate::model::matrix::Processes;
 use crate::model::outcome::Stage;
-use crate::model::wire::{Decoder, Frame, Piece, Request};
+use crate::model::path::Family;
+use crate::model::wire::{Decoder, Frame, PathResult, Piece, Request};
 
 /// How long a worker may take to go away: after its last result, and after SIGKILL (a process in the kernel's hands
 /// does not die before they let go).
@@ -60,6 +62,7 @@ impl Supervisor<'_> {
     fn watch(&mut self) -> Result<ExitCode, BenchError> {
         // At least one worker: it says what the container is, even where there is nothing to do.
         let mut greeted = false;
+        let shared = self.request.measure.process == Processes::Shared;
         loop {
             self.roll.begin();
             let python = self.python_is_next();
@@ -93,7 +96,9 @@ impl Supervisor<'_> {
             if self.roll.done() {
                 break;
             }
-            note(&format!("{}; a new worker goes on", describe(&end)));
+            if shared || end != End::Exit(0) {
+                note(&format!("{}; a new worker goes on", describe(&end)));
+            }
         }
         self.emitter.send(&Frame::Final { count: self.request.tasks.len() })?;
         Ok(ExitCode::SUCCESS)
@@ -107,7 +112,7 @@ impl Supervisor<'_> {
     fn start(&self, python: bool, greeting: bool) -> std::io::Result<Worker> {
         let from = if greeting { self.request.tasks.len() } else { self.roll.next() };
         let mut command = match &self.request.stack {
-            Some(stack) if python => python::command(self.request, self.path, stack, from, self.own_buffers)?,
+            Some(stack) if python => python::command(self.request, self.path, stack, from, self.own_buffers(from))?,
             Some(_) | None => self.own(from),
         };
         command
@@ -121,13 +126,22 @@ impl Supervisor<'_> {
             // The default changed with 12.2: unsaid, toolkits would differ by it.
             command.env("CUDA_MODULE_LOADING", "EAGER");
         }
+        let started = Instant::now();
         let mut child = command.spawn().map_err(|error| match command.get_program() {
             program if python => std::io::Error::new(error.kind(), format!("{}: {error}", program.display())),
             _ => error,
         })?;
         let output = child.stdout.take().map(|pipe| File::from(std::os::fd::OwnedFd::from(pipe)));
         let output = output.ok_or_else(|| std::io::Error::other("its output is not a pipe"))?;
-        Ok(Worker { child, output, decoder: Decoder::new(&self.request.nonce), status: None })
+        let decoder = Decoder::new(&self.request.nonce);
+        Ok(Worker { child, output, decoder, status: None, first: First::Awaited { started } })
+    }
+
+    /// Whether a Python worker does without CuPy's buffers. In a process of its own a library would be charged with the
+    /// import of CuPy.
+    fn own_buffers(&self, from: usize) -> bool {
+        let of_another = || self.request.tasks.get(from).is_some_and(|task| task.path.family != Family::Cupy);
+        self.own_buffers || (self.request.measure.process == Processes::Each && of_another())
     }
 
     fn own(&self, from: usize) -> Command {
@@ -150,7 +164,7 @@ impl Supervisor<'_> {
                 let read = worker.read()?;
                 let since = Instant::now();
                 let before = self.roll.next();
-                self.pass_on(&read.pieces)?;
+                self.pass_on(&read.pieces, &mut worker.first)?;
                 if self.roll.next() > before {
                     deadline = Instant::now() + if self.roll.done() { GRACE } else { limit };
                 } else {
@@ -165,7 +179,7 @@ impl Supervisor<'_> {
                 // What it wrote last may have come between the waiting and its end.
                 while worker.wait(&mut self.signals, Duration::ZERO)? {
                     let read = worker.read()?;
-                    self.pass_on(&read.pieces)?;
+                    self.pass_on(&read.pieces, &mut worker.first)?;
                     if read.closed {
                         break;
                     }
@@ -183,17 +197,23 @@ impl Supervisor<'_> {
         self.request.tasks.iter().any(|task| task.cell == cell && python::is_ours(self.request, task))
     }
 
-    fn pass_on(&mut self, pieces: &[Piece]) -> Result<(), BenchError> {
+    fn pass_on(&mut self, pieces: &[Piece], first: &mut First) -> Result<(), BenchError> {
         for piece in pieces {
             match piece {
-                Piece::Frame(frame) if self.roll.accept(frame) => match &**frame {
-                    Frame::Path(result) if self.is_python(&result.cell) => {
-                        let mut result = result.clone();
-                        python::complete(&mut result, self.request, self.roll.driver());
-                        self.emitter.path(*result)?;
+                Piece::Frame(frame) if self.roll.accept(frame) => {
+                    first.hear(frame);
+                    match &**frame {
+                        Frame::Path(result) => {
+                            let mut result = result.clone();
+                            if self.is_python(&result.cell) {
+                                python::complete(&mut result, self.request, self.roll.driver());
+                            }
+                            first.charge(&mut result);
+                            self.emitter.path(*result)?;
+                        }
+                        frame => self.emitter.send(frame)?,
                     }
-                    frame => self.emitter.send(frame)?,
-                },
+                }
                 Piece::Frame(frame) => note(&format!("out of turn: {frame:?}")),
                 Piece::Noise(line) => note(&format!("| {line}")),
                 Piece::Damaged(why) => note(&format!("a worker's frame is damaged: {why}")),
@@ -225,6 +245,37 @@ struct Worker {
     output: File,
     decoder: Decoder,
     status: Option<ExitStatus>,
+    first: First,
+}
+
+/// A worker's first verified result.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum First {
+    /// Its first path is under way, since the process was started.
+    Awaited { started: Instant },
+    /// The first path has come past its verification.
+    Verified { after: Duration },
+    /// The first path is over. What comes later owes nothing to the start of the process.
+    Over,
+}
+
+impl First {
+    /// The steady stage is announced the moment that the first comparison was right.
+    fn hear(&mut self, frame: &Frame) {
+        if let (Self::Awaited { started }, Frame::Stage { stage: Stage::Steady, .. }) = (*self, frame) {
+            *self = Self::Verified { after: started.elapsed() };
+        }
+    }
+
+    fn charge(&mut self, result: &mut PathResult) {
+        // A time of wrong results is no time.
+        if let (Self::Verified { after }, Some(bits)) = (*self, &result.bits)
+            && bits.mismatches == 0
+        {
+            result.timings.result_ms = Some(after.as_secs_f64() * 1e3);
+        }
+        *self = Self::Over;
+    }
 }
 
 struct Chunk {

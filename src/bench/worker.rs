@@ -10,20 +10,25 @@ use super::error::BenchError;
 use super::path::Paths;
 use super::session::Gpu;
 use super::{glibc, python, request};
+use crate::model::matrix::Processes;
 use crate::model::outcome::Stage;
 use crate::model::wire::{Frame, Hello};
 
 /// The status with which a worker ends itself because its context is lost, after it has reported the path.
 const CONTEXT_LOST: i32 = 3;
 
-/// Carries the request's tasks out, from index `from` on.
+/// Carries the request's tasks out, from index `from` on: those that are a Rust worker's and may share its process.
 pub(super) fn run(path: &Path, from: usize, parent: i32) -> Result<ExitCode, BenchError> {
     die_with(parent)?;
     let request = request::read(path)?;
     let mut emitter = Emitter::new(&request.nonce)?;
     let tasks = request.tasks.get(from..).unwrap_or_default();
     // The Python libraries' tasks are their own worker's.
-    let ours = tasks.iter().take_while(|task| !python::is_ours(&request, task)).count();
+    let most = match request.measure.process {
+        Processes::Shared => usize::MAX,
+        Processes::Each => 1,
+    };
+    let ours = tasks.iter().take(most).take_while(|task| !python::is_ours(&request, task)).count();
     let tasks = &tasks[..ours];
     // A driver may hang or crash while it is opened; the first task is the one that this costs.
     if let (Some(first), true) = (tasks.first(), request.gpu != crate::model::wire::GpuWish::None) {

@@ -157,7 +157,7 @@ mod tests {
     use crate::model::kernel::Kernel;
     use crate::model::matrix::Measure;
     use crate::model::version::Version;
-    use crate::model::wire::{GpuWish, ToolkitFiles, WIRE};
+    use crate::model::wire::{GpuWish, HostLaunches, ToolkitFiles, WIRE};
 
     fn request(roots: &[&Path], hashed: &Path) -> Request {
         Request {
@@ -179,6 +179,7 @@ mod tests {
             },
             tasks: vec![],
             measure: Measure::default(),
+            launches: HostLaunches::default(),
             path_timeout_ms: 1,
             work: PathBuf::new(),
             stack: None,

@@ -178,12 +178,52 @@ pub struct Measure {
     pub warmup: u32,
     /// Timed launches.
     pub timed: u32,
+    /// How many paths share a process.
+    #[serde(default, skip_serializing_if = "Processes::are_shared")]
+    pub process: Processes,
 }
 
 impl Default for Measure {
     /// The lesson's numbers.
     fn default() -> Self {
-        Self { warmup: 3, timed: 10 }
+        Self { warmup: 3, timed: 10, process: Processes::Shared }
+    }
+}
+
+/// How many paths of a job share a worker process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Processes {
+    /// All that one process can carry out, on one set of buffers.
+    #[default]
+    Shared,
+    /// One for each path, so that the time from its start to the first verified result is each path's own.
+    Each,
+}
+
+impl Processes {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Shared, Self::Each];
+
+    /// As it is written in a matrix.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::Each => "each",
+        }
+    }
+
+    const fn are_shared(&self) -> bool {
+        matches!(self, Self::Shared)
+    }
+}
+
+impl std::str::FromStr for Processes {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|each| each.name() == text).ok_or(())
     }
 }
 

@@ -363,9 +363,17 @@ pub struct Timings {
     /// Wall clock round the first launch to its synchronisation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_ms: Option<f64>,
+    /// From the start of the worker process to the first verified result, by the clock of the process that started it.
+    /// Only the first path of a process has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_ms: Option<f64>,
     /// CUDA events round the timed launches, divided by their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_ms: Option<f64>,
+    /// What one launch costs the host: wall clock round the launches of a small grid into an idle stream, not
+    /// synchronised, divided by their number; the median of several such batches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch_ms: Option<f64>,
     /// Bytes that must move, over `mean_ms`; 1 GB is 1e9 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gbps: Option<f64>,

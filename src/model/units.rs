@@ -30,6 +30,18 @@ pub fn millis(value: f64) -> String {
     }
 }
 
+/// Milliseconds in microseconds, with three digits that matter.
+#[must_use]
+pub fn micros(value: f64) -> String {
+    digits(value.max(0.0) * 1e3)
+}
+
+/// How many times as much, with three digits that matter: `1.73`.
+#[must_use]
+pub fn times(value: f64) -> String {
+    digits(value.max(0.0))
+}
+
 /// A duration of a whole run: `0.8 s`, `12 s`, `3 min 05 s`.
 #[must_use]
 pub fn seconds(value: f64) -> String {

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::summary::{ARTIFACT_COLUMNS, Finding, Group, Mark, Summary, TIMING_COLUMNS, Tone};
+use super::summary::{ARTIFACT_COLUMNS, Finding, Group, Mark, SPEED_COLUMNS, Summary, TIMING_COLUMNS, Tone};
 use super::text::{clipped, log_lines, visible};
 
 /// Bytes of the whole page. GitHub takes 1 MiB for a job's summary and shows nothing of a longer one.
@@ -68,7 +68,15 @@ fn page(summary: &Summary, logs: bool) -> String {
     findings(&mut out, "Not as expected", &summary.unexpected, logs);
     for timing in &summary.timings {
         heading(&mut out, "Timings", &timing.title, timing.source.as_ref());
-        table(&mut out, &TIMING_COLUMNS.map(Into::into), &cells(&timing.rows), &[2, 3, 4, 5, 6]);
+        table(&mut out, &TIMING_COLUMNS.map(Into::into), &cells(&timing.rows), &[2, 3, 4, 5, 6, 7]);
+    }
+    for speed in &summary.speeds {
+        heading(&mut out, "Against each other", &speed.title, None);
+        table(&mut out, &SPEED_COLUMNS.map(Into::into), &cells(&speed.rows), &[1, 2, 3, 4, 5, 6]);
+        out.push('\n');
+        for line in &speed.lines {
+            let _ = writeln!(out, "- {}", item(line));
+        }
     }
     for artifact in &summary.artifacts {
         heading(&mut out, "Artifacts", &artifact.title, artifact.source.as_ref());

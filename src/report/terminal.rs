@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
 use unicode_width::UnicodeWidthStr;
 
-use super::summary::{ARTIFACT_COLUMNS, Finding, Group, Summary, TIMING_COLUMNS, Tone};
+use super::summary::{ARTIFACT_COLUMNS, Finding, Group, SPEED_COLUMNS, Summary, TIMING_COLUMNS, Tone};
 use super::text::{clipped, defused, log_lines, visible, wrapped};
 
 /// Characters of a name in a table.
@@ -168,7 +168,14 @@ fn tables(page: &mut Page, summary: &Summary) {
     for table in &summary.timings {
         page.heading(&format!("Timings: {}", clipped(&table.title, TEXT)));
         source(page, table.source.as_ref());
-        page.table(&TIMING_COLUMNS, &cells(&table.rows), &[2, 3, 4, 5, 6]);
+        page.table(&TIMING_COLUMNS, &cells(&table.rows), &[2, 3, 4, 5, 6, 7]);
+    }
+    for table in &summary.speeds {
+        page.heading(&format!("Against each other: {}", clipped(&table.title, TEXT)));
+        page.table(&SPEED_COLUMNS, &cells(&table.rows), &[1, 2, 3, 4, 5, 6]);
+        for line in &table.lines {
+            page.labelled("", 2, &clipped(line, TEXT));
+        }
     }
     for table in &summary.artifacts {
         page.heading(&format!("Artifacts: {}", clipped(&table.title, TEXT)));

@@ -22,7 +22,7 @@ use crate::model::kernel::Kernel;
 use crate::model::outcome::Outcome;
 use crate::model::path::{Family, Form, PathId};
 use crate::model::place::Provisioned;
-use crate::model::wire::{GpuWish, PathResult, Request, Task, ToolkitFiles, WIRE};
+use crate::model::wire::{GpuWish, HostLaunches, PathResult, Request, Task, ToolkitFiles, WIRE};
 
 /// Time for a job beside those of the plan: opening a driver, or compiling an empty kernel some thirty times.
 const DEADLINE: Duration = Duration::from_mins(2);
@@ -114,6 +114,7 @@ impl Worker {
             kernel,
             tasks,
             measure: self.plan.measure,
+            launches: HostLaunches::default(),
             path_timeout_ms: self.plan.limits.timeout_ms,
             work: PathBuf::new(),
             stack: None,

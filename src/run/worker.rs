@@ -18,7 +18,7 @@ use crate::model::canary::Canary;
 use crate::model::outcome::Stage;
 use crate::model::place::Provisioned;
 use crate::model::plan::Plan;
-use crate::model::wire::{Failure, GpuWish, Request, Task, ToolkitFiles, WIRE};
+use crate::model::wire::{Failure, GpuWish, HostLaunches, Request, Task, ToolkitFiles, WIRE};
 use crate::toolkit::stack::{self, ReadyStack, StackAsk};
 use crate::toolkit::{Cache, Pip};
 
@@ -194,6 +194,7 @@ impl Worker {
             kernel: plan.kernels[planned.kernel].clone(),
             tasks,
             measure: plan.measure,
+            launches: HostLaunches::default(),
             path_timeout_ms: plan.limits.timeout_ms,
             work: std::path::PathBuf::new(),
             stack: stack.map(|ready| ready.files.clone()),

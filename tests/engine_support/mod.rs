@@ -13,7 +13,7 @@ use ctk_matrix::model::kernel::Kernel;
 use ctk_matrix::model::matrix::{Limits, Measure};
 use ctk_matrix::model::place::Place;
 use ctk_matrix::model::version::Version;
-use ctk_matrix::model::wire::{GpuWish, Request, ToolkitFiles, WIRE};
+use ctk_matrix::model::wire::{GpuWish, HostLaunches, Request, ToolkitFiles, WIRE};
 
 /// A folder with a stand-in for `ctk-bench` in it.
 pub(crate) struct Bench {
@@ -69,6 +69,7 @@ pub(crate) fn request(dir: &Path) -> Request {
         },
         tasks: vec![],
         measure: Measure::default(),
+        launches: HostLaunches::default(),
         path_timeout_ms: 1000,
         work: PathBuf::new(),
         stack: None,

@@ -70,7 +70,7 @@ fn every_error_of_a_file_is_told_with_its_place_and_its_cure() {
         ),
         (
             "numbers_out_of_range",
-            "version: 1\ntoolkits: ['12.6']\nmeasure: {warmup: 9999999, timed: 0}\n\
+            "version: 1\ntoolkits: ['12.6']\nmeasure: {warmup: 9999999, timed: 0, process: own}\n\
              limits: {pids: 0, memory: 1KiB, timeout: 25h}\n",
         ),
         (

@@ -1,10 +1,12 @@
 """The four Python libraries: how each compiles, loads and launches the kernel. Part of four_ways.py.
 
 A class has `open` (import; gives the version), `build` (gives the artifact, or None where the compile is deferred),
-`load`, and `launcher` (gives what launches once). A class that is `deferred` compiles in its first launch: it has
-`compile`, which builds for a named architecture without a GPU, and `artifact`, what the first launch made.
+`load`, `launcher` (gives what launches once), and `current` (what to launch within). A class that is `deferred`
+compiles in its first launch: it has `compile`, which builds for a named architecture without a GPU, and `artifact`, what
+the first launch made.
 """
 
+import contextlib
 import importlib
 import importlib.metadata
 import os
@@ -25,6 +27,7 @@ class CudaCore:
     """cuda.core: Program, an explicit compile to a cubin, name expressions, a launch that one configures."""
 
     top, title = "cuda.core", "cuda-core"
+    current = staticmethod(contextlib.nullcontext)  # a launch names its stream
 
     def open(self):
         core = importlib.import_module(self.top)
@@ -95,11 +98,11 @@ class Cupy:
         if buffers.owner != "CuPy":
             arguments = (*(np.uint64(address) for address in buffers.addresses), np.uint64(launch["n"]))
 
-        def go():
-            with self.stream:
-                self.kernel(grid, block, arguments)
+        return lambda: self.kernel(grid, block, arguments)
 
-        return go
+    def current(self):
+        # CuPy launches into the stream that is current; for each launch anew, that would be a cost of ours.
+        return self.stream
 
     def artifact(self):
         # The cache's files are a hash of the artifact in hexadecimal (SHA-1, 40 digits, in 13.6 and 14.2), then the
@@ -122,6 +125,7 @@ class Numba:
     """Numba: the one that is a re-implementation in Python. Decorating compiles nothing; the first launch does."""
 
     top, title, deferred = "numba.cuda", "numba-cuda", True
+    current = staticmethod(contextlib.nullcontext)  # a launch names its stream
 
     def open(self):
         self.cuda = importlib.import_module(self.top)
@@ -178,6 +182,7 @@ class Pycuda:
     """PyCUDA: SourceModule's two halves, timed apart: nvcc as a process, then the module. It opens libcuda on import."""
 
     top, title = "pycuda", "PyCUDA"
+    current = staticmethod(contextlib.nullcontext)  # a launch names its stream
 
     def open(self):
         pycuda = importlib.import_module(self.top)

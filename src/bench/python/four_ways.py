@@ -24,6 +24,7 @@ import re
 import shutil
 import signal
 import site
+import statistics
 import subprocess
 import sys
 import time
@@ -192,7 +193,8 @@ class Worker:
         buffers.poison()
         go = library.launcher(np, buffers, launch)
         started = time.perf_counter()
-        go()
+        with library.current():
+            go()
         driver.synchronize(library.handle)
         timings["first_ms"] = 1e3 * (time.perf_counter() - started)
         self.deferring = False
@@ -207,14 +209,16 @@ class Worker:
         buffers.poison()
         measure = self.request["measure"]
         start, end = driver.event(), driver.event()
-        for _ in range(measure["warmup"]):
-            go()
-        driver.record(start, library.handle)
-        for _ in range(measure["timed"]):
-            go()
-        driver.record(end, library.handle)
+        with library.current():
+            for _ in range(measure["warmup"]):
+                go()
+            driver.record(start, library.handle)
+            for _ in range(measure["timed"]):
+                go()
+            driver.record(end, library.handle)
         driver.synchronize(library.handle)
         mean_ms = driver.elapsed(start, end) / measure["timed"] if measure["timed"] else 0.0
+        launch_ms = self.host_cost(library, np, launch)
 
         self.stage(task, "verify-after")
         if not self.keep_bits(result, "verify-after"):
@@ -222,7 +226,23 @@ class Worker:
         if mean_ms > 0:
             timings["mean_ms"] = mean_ms
             timings["gbps"] = 12 * launch["n"] / (mean_ms * 1e6)
+        if launch_ms is not None:
+            timings["launch_ms"] = launch_ms
         timings["warmup"], timings["timed"] = measure["warmup"], measure["timed"]
+
+    def host_cost(self, library, np, launch):
+        """What one launch costs the host, in milliseconds, as src/bench/measure.rs takes it; None without launches."""
+        wanted, batches = self.request["launches"], []
+        go = library.launcher(np, self.buffers, dict(launch, n=min(wanted["n"], launch["n"])))
+        with library.current():
+            for _ in range(wanted["batches"]):
+                self.driver.synchronize(library.handle)
+                started = time.perf_counter()
+                for _ in range(wanted["batch"]):
+                    go()
+                batches.append(1e3 * (time.perf_counter() - started))
+            self.driver.synchronize(library.handle)
+        return statistics.median(batches) / wanted["batch"] if batches and wanted["batch"] else None
 
     def keep_bits(self, result, stage):
         bits = result["bits"] = self.buffers.compare()
@@ -331,7 +351,10 @@ def main(arguments):
         site.addsitedir(folder)
     worker = Worker(request, own_buffers == "own")
     kept = []
-    for task in request["tasks"][first:]:
+    tasks = request["tasks"][first:]
+    if request["measure"].get("process") == "each":
+        del tasks[1:]
+    for task in tasks:
         if task["path"] not in LIBRARIES:
             break
         # Libraries stay alive to the end: freeing one's context could take the others along.

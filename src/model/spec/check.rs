@@ -4,6 +4,7 @@
 use super::error::{Complaint, quoted};
 use super::{Known, quantity};
 use crate::model::arch::Arch;
+use crate::model::matrix::Processes;
 use crate::model::nearest::{listed, nearest, suggestion};
 use crate::model::outcome::{Outcome, Stage};
 use crate::model::path::{Family, PathId, PathPattern};
@@ -351,6 +352,15 @@ pub(super) fn warmup(number: u64) -> Checked {
 /// `timed:`.
 pub(super) fn timed(number: u64) -> Checked {
     between(number, 1, MOST_LAUNCHES)
+}
+
+/// `process:` of `measure:`.
+pub(super) fn process(text: &str, _: &Known<'_>) -> Checked {
+    if text.parse::<Processes>().is_ok() {
+        return Ok(());
+    }
+    let known = listed(Processes::ALL.map(Processes::name));
+    Err(Complaint::new(format!("{} is not a way to share processes: {known}", quoted(text))))
 }
 
 /// `pids:`. The most is what Linux takes.

@@ -177,7 +177,12 @@ pub(super) fn archs(raw: &[String]) -> Vec<Arch> {
 
 fn measure(raw: &RawMeasure) -> Measure {
     let usual = Measure::default();
-    Measure { warmup: raw.warmup.unwrap_or(usual.warmup), timed: raw.timed.unwrap_or(usual.timed) }
+    Measure {
+        warmup: raw.warmup.unwrap_or(usual.warmup),
+        timed: raw.timed.unwrap_or(usual.timed),
+        // The walk has checked the text.
+        process: raw.process.as_deref().and_then(|text| text.parse().ok()).unwrap_or(usual.process),
+    }
 }
 
 fn limits(raw: &RawLimits) -> Limits {

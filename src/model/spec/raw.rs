@@ -256,6 +256,11 @@ pub struct RawMeasure {
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub timed: Option<u32>,
+    /// `shared` (if not said): the paths of a job share a process, and only the first of them pays for its start.
+    /// `each`: every path has a process of its own, and the time from its start to its first verified result is measured.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::process")]
+    pub process: Option<String>,
 }
 
 /// What one job may use.

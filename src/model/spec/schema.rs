@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::check::{self, EXPECTABLE};
 use super::raw::{OneOrMany, RawMatrix};
+use crate::model::matrix::Processes;
 use crate::model::outcome::{Outcome, Stage};
 
 /// The JSON schema of a matrix file. It is committed as `docs/matrix.schema.json`.
@@ -73,4 +74,9 @@ pub(super) fn outcome(_: &mut SchemaGenerator) -> Schema {
 /// A stage.
 pub(super) fn stage(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "enum": Stage::ALL.map(Stage::name)})
+}
+
+/// How many paths share a process.
+pub(super) fn process(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": Processes::ALL.map(Processes::name)})
 }

@@ -180,8 +180,11 @@ const BOUNDARY: &[Field] = &[
 ];
 const FLEET: &[Field] = &[required("driver", Shape::Word(fleet::driver)), required("gpu", Shape::Word(fleet::gpu))];
 
-const MEASURE: &[Field] =
-    &[optional("warmup", Shape::Number(check::warmup)), optional("timed", Shape::Number(check::timed))];
+const MEASURE: &[Field] = &[
+    optional("warmup", Shape::Number(check::warmup)),
+    optional("timed", Shape::Number(check::timed)),
+    optional("process", Shape::Word(check::process)),
+];
 
 const LIMITS: &[Field] = &[
     optional("timeout", Shape::WordOrNumber(check::timeout)),

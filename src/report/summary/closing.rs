@@ -146,6 +146,13 @@ pub(super) fn legend(report: &Report, timings: bool, artifacts: bool) -> Vec<Str
             sampling(report).map_or(String::new(), |(warmup, timed)| format!("; {warmup} to warm up, then {timed}"))
         ));
         legend.push(format!("GB/s: the bytes that must move, over mean{}.", cached(report)));
+        if report.cells.iter().any(|record| record.timings.launch_ms.is_some()) {
+            legend.push(
+                "launch: what one launch of a small grid costs the host, not synchronised; the median of batches into an \
+                 idle stream."
+                    .into(),
+            );
+        }
         legend.push(
             "first alone would report a compiler: a library that defers compiling pays for it there, one that does \
              not pays under build or load."

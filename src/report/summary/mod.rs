@@ -12,6 +12,7 @@ mod headline;
 mod mark;
 mod places;
 mod predictions;
+mod speed;
 mod suites;
 mod tables;
 
@@ -22,6 +23,7 @@ pub use grid::Grid;
 pub use headline::Headline;
 pub use mark::{Mark, Tone};
 pub use predictions::Predictions;
+pub use speed::{SPEED_COLUMNS, SpeedTable};
 pub use suites::{Case, Status, Suite, Trouble};
 pub use tables::{ARTIFACT_COLUMNS, ArtifactTable, TIMING_COLUMNS, TimingTable};
 
@@ -42,6 +44,8 @@ pub struct Summary {
     pub fleet: Vec<Grid>,
     /// One table for each toolkit of which something was timed on a GPU or could not get there.
     pub timings: Vec<TimingTable>,
+    /// One table for each toolkit whose paths had a process each: how they compare.
+    pub speeds: Vec<SpeedTable>,
     /// One table for each toolkit of which artifacts were made and nothing was launched.
     pub artifacts: Vec<ArtifactTable>,
     /// What each column means, one sentence each.
@@ -88,6 +92,7 @@ impl Summary {
             fleet: grid::fleet(report, &places),
             legend: closing::legend(report, !timings.is_empty(), !artifacts.is_empty()),
             timings,
+            speeds: speed::tables(report, &places),
             artifacts,
             unexpected: findings::unexpected(report, &places),
             expected_failures: findings::expected_failures(report, &places),

@@ -13,14 +13,15 @@ use crate::model::record::{GpuMode, Record, Report, Source, SourceKind};
 use crate::model::units;
 
 /// The columns of a [`TimingTable`].
-pub const TIMING_COLUMNS: [&str; 7] = ["path", "version", "build ms", "load ms", "first ms", "mean ms", "GB/s"];
+pub const TIMING_COLUMNS: [&str; 8] =
+    ["path", "version", "build ms", "load ms", "first ms", "mean ms", "GB/s", "launch us"];
 
 /// The columns of an [`ArtifactTable`].
 pub const ARTIFACT_COLUMNS: [&str; 8] =
     ["path", "version", "build ms", "bytes", "PTX ISA", "architectures", "registers", "producer"];
 
 /// What stands where nothing was measured.
-const NOTHING: &str = "-";
+pub(super) const NOTHING: &str = "-";
 
 /// The timings of one toolkit.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +31,7 @@ pub struct TimingTable {
     /// Where the toolkit came from.
     pub source: Option<String>,
     /// The texts under [`TIMING_COLUMNS`].
-    pub rows: Vec<[String; 7]>,
+    pub rows: Vec<[String; 8]>,
 }
 
 /// What was made with one toolkit, and not launched.
@@ -76,7 +77,7 @@ fn was_timed(record: &Record) -> bool {
     [timings.build_ms, timings.load_ms, timings.first_ms, timings.mean_ms].iter().any(Option::is_some)
 }
 
-fn timing_row(record: &Record) -> [String; 7] {
+fn timing_row(record: &Record) -> [String; 8] {
     let timings = &record.timings;
     [
         path(record),
@@ -86,6 +87,7 @@ fn timing_row(record: &Record) -> [String; 7] {
         number(timings.first_ms, units::millis),
         number(timings.mean_ms, units::millis),
         number(timings.gbps, units::gbps),
+        number(timings.launch_ms, units::micros),
     ]
 }
 
@@ -129,7 +131,7 @@ fn build(record: &Record) -> String {
     record.timings.build_ms.map_or_else(|| NOTHING.into(), |value| format!("{}{contended}", units::millis(value)))
 }
 
-fn number(value: Option<f64>, show: fn(f64) -> String) -> String {
+pub(super) fn number(value: Option<f64>, show: fn(f64) -> String) -> String {
     value.map_or_else(|| NOTHING.into(), show)
 }
 
