@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 
 use sha2::{Digest as _, Sha256};
 
@@ -18,6 +19,32 @@ pub(super) fn record(path: &Path, version: &str, hashes: &BTreeMap<PathBuf, Stri
         None => sha256(path).unwrap_or_default(),
     };
     LoadedFile { path: path.display().to_string(), version: version.into(), sha256 }
+}
+
+/// The record of a library whose hash is taken while other work goes on: libcuda has 100 MB, and its start takes longer.
+pub(super) struct Hashing {
+    file: LoadedFile,
+    hash: JoinHandle<String>,
+}
+
+impl Hashing {
+    /// Begins to read the file at `path`.
+    pub(super) fn begin(path: &Path, version: &str) -> Self {
+        let file = LoadedFile { path: path.display().to_string(), version: version.into(), sha256: String::new() };
+        let path = path.to_owned();
+        Self { file, hash: std::thread::spawn(move || sha256(&path).unwrap_or_default()) }
+    }
+
+    /// The record without its hash.
+    pub(super) fn known(&self) -> &LoadedFile {
+        &self.file
+    }
+
+    /// The whole record, once the file is read.
+    pub(super) fn finish(self) -> LoadedFile {
+        // A thread that panicked has no hash, as an unreadable file has none.
+        LoadedFile { sha256: self.hash.join().unwrap_or_default(), ..self.file }
+    }
 }
 
 /// The SHA-256 of a file's bytes, in hexadecimal.

@@ -12,7 +12,8 @@ use crate::model::wire::{Frame, GpuWish};
 pub(super) fn run(nonce: &str, device: Option<String>) -> Result<ExitCode, BenchError> {
     let mut emitter = Emitter::new(nonce)?;
     // The caches of the JIT compiler are not touched: nothing is loaded.
-    let gpu = Gpu::open(&device.map_or(GpuWish::First, GpuWish::Device));
+    let mut gpu = Gpu::open(&device.map_or(GpuWish::First, GpuWish::Device));
+    gpu.settle();
     emitter.send(&Frame::Hello(Box::new(hello(&gpu))))?;
     emitter.send(&Frame::Final { count: 0 })?;
     Ok(ExitCode::SUCCESS)

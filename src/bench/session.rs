@@ -1,7 +1,10 @@
 //! What all paths of a worker share: the opened driver, one primary context, one set of buffers. The main types are
 //! [`Gpu`], what was found, and [`Session`], what is launched on.
 
+use std::thread::JoinHandle;
+
 use super::cuda::{Buffer, Context, CudaError, Device, Driver, NoDevice, NotStarted, Stream, Wish};
+use super::loaded::Hashing;
 use super::verify::{POISON, Reference, bytes_of};
 use crate::model::kernel::{self, Launch};
 use crate::model::outcome::Stage;
@@ -12,8 +15,9 @@ use crate::model::wire::{Failure, GpuWish};
 pub(super) struct Gpu {
     /// Whether a driver was opened, and whose.
     pub(super) mode: GpuMode,
-    /// The libcuda that was opened.
+    /// The libcuda that was opened, without its hash until [`Gpu::settle`].
     pub(super) file: Option<LoadedFile>,
+    hashing: Option<Hashing>,
     /// What the driver says of the GPU.
     pub(super) facts: Option<record::Gpu>,
     /// Why nothing can be launched, though a GPU was wished for.
@@ -24,13 +28,14 @@ pub(super) struct Gpu {
 impl Gpu {
     /// Opens the driver, unless no GPU is wished for.
     pub(super) fn open(wish: &GpuWish) -> Self {
-        let mut gpu = Self { mode: GpuMode::None, file: None, facts: None, failure: None, device: None };
+        let mut gpu = Self { mode: GpuMode::None, file: None, hashing: None, facts: None, failure: None, device: None };
         let wish = match wish {
             GpuWish::None => return gpu,
             GpuWish::First => Wish::First,
             GpuWish::Device(name) => Wish::Named(name),
         };
-        let (file, driver) = Driver::open();
+        let (hashing, driver) = Driver::open();
+        let file = hashing.as_ref().map(|hashing| hashing.known().clone());
         let found = match driver {
             Ok(driver) => {
                 gpu.mode = driver.mode();
@@ -38,7 +43,7 @@ impl Gpu {
             }
             Err(error) => Err(Failure { detail: error.detail(), ..plain(error.to_string()) }),
         };
-        gpu.file = file;
+        (gpu.file, gpu.hashing) = (file, hashing);
         match found {
             Ok((device, facts)) => (gpu.device, gpu.facts) = (Some(device), Some(facts)),
             Err(failure) => gpu.failure = Some(failure),
@@ -53,9 +58,16 @@ impl Gpu {
     }
 
     /// Makes the stream and the buffers; a failure is kept.
-    pub(super) fn session<'c>(&mut self, context: &'c Context, launch: Option<Launch>) -> Option<Session<'c>> {
-        let made = Session::new(context, launch);
+    pub(super) fn session<'c>(&mut self, context: &'c Context, data: Option<HostData>) -> Option<Session<'c>> {
+        let made = Session::new(context, data);
         self.keep(made)
+    }
+
+    /// Waits for what is still being read of the driver's file.
+    pub(super) fn settle(&mut self) {
+        if let Some(hashing) = self.hashing.take() {
+            self.file = Some(hashing.finish());
+        }
     }
 
     fn keep<T>(&mut self, made: Result<T, CudaError>) -> Option<T> {
@@ -85,6 +97,22 @@ fn plain(reason: String) -> Failure {
     Failure { stage: Stage::DriverInit, code: None, reason, detail: None }
 }
 
+/// What a launch reads and must write, made while the driver starts.
+pub(super) struct HostData {
+    launch: Launch,
+    made: JoinHandle<(Vec<u8>, Vec<u8>, Reference)>,
+}
+
+impl HostData {
+    /// Begins to make it.
+    pub(super) fn begin(launch: Launch) -> Self {
+        // The request was checked: n fits.
+        let n = u32::try_from(launch.n).unwrap_or(u32::MAX);
+        let made = move || (bytes_of(n, kernel::input_a), bytes_of(n, kernel::input_b), Reference::new(n));
+        Self { launch, made: std::thread::spawn(made) }
+    }
+}
+
 /// A stream, and buffers where the kernel has a manifest.
 pub(super) struct Session<'c> {
     pub(super) context: &'c Context,
@@ -104,22 +132,21 @@ pub(super) struct Bench<'c> {
 }
 
 impl<'c> Session<'c> {
-    fn new(context: &'c Context, launch: Option<Launch>) -> Result<Self, CudaError> {
+    fn new(context: &'c Context, data: Option<HostData>) -> Result<Self, CudaError> {
         let stream = context.stream()?;
-        let bench = launch.map(|launch| Bench::new(context, &stream, launch)).transpose()?;
+        let bench = data.map(|data| Bench::new(context, &stream, data)).transpose()?;
         Ok(Self { context, stream, bench })
     }
 }
 
 impl<'c> Bench<'c> {
-    fn new(context: &'c Context, stream: &Stream<'c>, launch: Launch) -> Result<Self, CudaError> {
-        // The request was checked: n fits.
-        let n = u32::try_from(launch.n).unwrap_or(u32::MAX);
-        let bytes = 4 * n as usize;
+    fn new(context: &'c Context, stream: &Stream<'c>, HostData { launch, made }: HostData) -> Result<Self, CudaError> {
+        let (host_a, host_b, reference) = made.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let bytes = host_a.len();
         let (a, b, out) = (context.buffer(bytes)?, context.buffer(bytes)?, context.buffer(bytes)?);
-        a.write(&bytes_of(n, kernel::input_a), stream)?;
-        b.write(&bytes_of(n, kernel::input_b), stream)?;
-        Ok(Self { launch, a, b, out, reference: Reference::new(n), output: vec![0; bytes] })
+        a.write(&host_a, stream)?;
+        b.write(&host_b, stream)?;
+        Ok(Self { launch, a, b, out, reference, output: vec![0; bytes] })
     }
 
     /// Fills the output with what no launch can leave there.

@@ -8,11 +8,11 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use super::emit::Emitter;
 use super::error::BenchError;
 use super::path::Paths;
-use super::session::Gpu;
+use super::session::{Gpu, HostData};
 use super::{glibc, python, request};
 use crate::model::matrix::Processes;
 use crate::model::outcome::Stage;
-use crate::model::wire::{Frame, Hello};
+use crate::model::wire::{Frame, GpuWish, Hello};
 
 /// The status with which a worker ends itself because its context is lost, after it has reported the path.
 const CONTEXT_LOST: i32 = 3;
@@ -31,12 +31,15 @@ pub(super) fn run(path: &Path, from: usize, parent: i32) -> Result<ExitCode, Ben
     let ours = tasks.iter().take(most).take_while(|task| !python::is_ours(&request, task)).count();
     let tasks = &tasks[..ours];
     // A driver may hang or crash while it is opened; the first task is the one that this costs.
-    if let (Some(first), true) = (tasks.first(), request.gpu != crate::model::wire::GpuWish::None) {
+    if let (Some(first), true) = (tasks.first(), request.gpu != GpuWish::None) {
         emitter.stage(&first.cell, Stage::DriverInit)?;
     }
+    let launch = request.kernel.launch.filter(|_| request.gpu != GpuWish::None && !tasks.is_empty());
+    let data = launch.map(HostData::begin);
     let mut gpu = Gpu::open(&request.gpu);
     let context = gpu.context();
-    let session = context.as_ref().and_then(|context| gpu.session(context, request.kernel.launch));
+    let session = context.as_ref().and_then(|context| gpu.session(context, data));
+    gpu.settle();
     emitter.send(&Frame::Hello(Box::new(hello(&gpu))))?;
 
     let mut paths = Paths { request: &request, emitter, gpu, session, nvrtc: None, nvcc: None };

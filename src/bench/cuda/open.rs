@@ -6,7 +6,8 @@ use super::call::Calls;
 use super::device::{Device, Wish};
 use super::error::CudaError;
 use super::table::{self, Table};
-use crate::bench::{loaded, maps};
+use crate::bench::loaded::Hashing;
+use crate::bench::maps;
 use crate::model::record::{GpuMode, LoadedFile};
 use crate::model::version::Version;
 
@@ -73,7 +74,7 @@ impl NotOpened {
 
 impl Driver {
     /// Opens libcuda; beside it the file that it came from, also where it cannot be used.
-    pub(in crate::bench) fn open() -> (Option<LoadedFile>, Result<Self, NotOpened>) {
+    pub(in crate::bench) fn open() -> (Option<Hashing>, Result<Self, NotOpened>) {
         let library = match table::open(LIBRARY) {
             Ok(library) => library,
             Err(error) => {
@@ -91,7 +92,7 @@ impl Driver {
         // with another one `cuInit` gives 803.
         let module = || if fake { None } else { kernel_module() };
         let version = version_in_name(&path).map(ToOwned::to_owned).or_else(module).unwrap_or_default();
-        let file = loaded::record(&path, &version, &std::collections::BTreeMap::new());
+        let file = Hashing::begin(&path, &version);
         let driver = match table {
             Ok(table) => Ok(Self { calls: Box::leak(Box::new(Calls { table })), fake }),
             Err(symbol) => Err(NotOpened::Symbol { path, symbol }),

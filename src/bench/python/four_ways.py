@@ -92,6 +92,10 @@ class Worker:
             stage = deferred(error) if self.at == "first-launch" and self.deferring else self.at
             result.update(outcome="fail", stage=stage, reason=reason.rstrip(": "), detail=tail(error))
         result["loaded"].update(self.loaded(task["path"]))
+        bits = result.get("bits")
+        if bits and not bits["mismatches"]:
+            # Equal bytes have an equal hash. It is taken once, and not while a result is waited for.
+            bits["sha256"] = self.buffers.sha256()
         self.remark(result)
         result["kind"] = "path"
         self.frames.send(result)
