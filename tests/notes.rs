@@ -117,7 +117,9 @@ fn imports_happen_in_an_environment_that_is_gone_afterwards() {
                 .into(),
             "does-not-hold: import crash fails: signal 11 ended Python".into(),
             "holds: import loud: loud 1.0".into(),
-            "not-tested: Python 3.98 is not on this machine: there is no `python3.98` in PATH".into(),
+            "not-tested: Python 3.98 is not on this machine: there is no `python3.98` in PATH, and pyenv and uv \
+             have none either"
+                .into(),
         ]
     );
     let report = ran.report();

@@ -214,6 +214,7 @@ impl Processes {
         }
     }
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
     const fn are_shared(&self) -> bool {
         matches!(self, Self::Shared)
     }

@@ -14,6 +14,7 @@ pub mod dir;
 mod entry;
 pub mod error;
 pub mod image;
+mod interpreters;
 mod lock;
 pub mod packages;
 pub mod pip;

@@ -1,12 +1,12 @@
 //! Finds a Python on this machine. The main type is [`Interpreter`].
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::Stdio;
 
 use tokio::process::Command;
 
 use super::error::{ProvisionError, cause};
+use super::interpreters::candidates;
 use super::packages::PackageError;
 
 /// A Python that is on this machine.
@@ -32,11 +32,14 @@ impl Interpreter {
         {
             return Ok(own);
         }
-        let missing = PackageError::NoInterpreter { wanted: wanted.into() };
-        let named = on_path(&format!("python{wanted}")).ok_or(missing.clone())?;
-        // A shim, as pyenv has, may stand for a Python that is not installed.
-        let found = asked(&named.into_os_string()).await.map_err(|_| missing.clone())?;
-        if found.series() == wanted { Ok(found) } else { Err(missing) }
+        for program in candidates(wanted) {
+            if let Ok(found) = asked(&program.into_os_string()).await
+                && found.series() == wanted
+            {
+                return Ok(found);
+            }
+        }
+        Err(PackageError::NoInterpreter { wanted: wanted.into() })
     }
 
     /// `3.11`.
@@ -61,9 +64,4 @@ async fn asked(program: &OsString) -> Result<Interpreter, String> {
         return Ok(Interpreter { program: program.clone(), version });
     }
     Err(String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or("it says nothing").to_owned())
-}
-
-fn on_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }

@@ -93,8 +93,8 @@ fn against(
     of: fn(&Timings) -> Option<f64>,
 ) -> Option<String> {
     let libraries = entries.iter().filter(|entry| entry.path.family.is_python());
-    let timed = libraries.filter_map(|entry| Some((entry.path, of(entry.timings)?)));
-    let (best, time) = timed.min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    let known = libraries.filter_map(|entry| Some((entry.path, of(entry.timings)?)));
+    let (best, time) = known.min_by(|(_, a), (_, b)| a.total_cmp(b))?;
     let times = ratio(Some(time), of(base.timings))?;
     (base.path.family == Family::Driver)
         .then(|| format!("{} {does} {times} times {better} than the best Python library there, {best}.", base.path))

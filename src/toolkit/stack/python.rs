@@ -9,6 +9,7 @@ use std::process::Stdio;
 use serde::Deserialize;
 use tokio::process::Command;
 
+use super::super::interpreters::{candidates, series};
 use super::error::StackError;
 use crate::model::stack::Package;
 
@@ -56,20 +57,14 @@ impl Interpreter {
 
     /// An interpreter of this version: the distribution's own first, because containers see it without a bind.
     pub(crate) async fn of_version(version: &str) -> Result<Self, StackError> {
-        for program in programs(version) {
+        for program in candidates(version) {
             if let Some(found) = Self::ask(&program).await
                 && found.release() == version
             {
                 return Ok(found);
             }
         }
-        let mut others = Vec::new();
-        for minor in 8..=15 {
-            let program = PathBuf::from(format!("/usr/bin/python3.{minor}"));
-            if program.exists() {
-                others.push(format!("3.{minor}"));
-            }
-        }
+        let mut others = series();
         if let Some(found) = Self::ask(Path::new("python3")).await
             && !others.contains(&found.release())
         {
@@ -109,11 +104,6 @@ impl Interpreter {
         }
         Ok(binds)
     }
-}
-
-fn programs(version: &str) -> [PathBuf; 4] {
-    let name = format!("python{version}");
-    [format!("/usr/bin/{name}").into(), format!("/usr/local/bin/{name}").into(), name.into(), "python3".into()]
 }
 
 #[cfg(test)]
