@@ -32,6 +32,7 @@ import traceback
 # Isolated mode (-I) leaves the script's own folder out.
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+from ctk_caches import Caches  # noqa: E402
 from ctk_device import Buffers, Driver, inputs  # noqa: E402
 from ctk_libraries import LIBRARIES, NOT_TESTED, Failed, Skip  # noqa: E402
 
@@ -77,7 +78,7 @@ class Worker:
 
     def carry_out(self, task):
         result = {"cell": task["cell"], "outcome": "pass", "loaded": {}, "timings": {}}
-        library = None
+        library = self.caches = None
         try:
             library = self.stages(task, result)
         except Skip as skip:
@@ -91,6 +92,8 @@ class Worker:
             stage = deferred(error) if self.at == "first-launch" and self.deferring else self.at
             result.update(outcome="fail", stage=stage, reason=reason.rstrip(": "), detail=tail(error))
         result["loaded"].update(self.loaded(task["path"]))
+        if "build_ms" in result["timings"]:
+            result["caches"] = self.caches.seen()
         self.remark(result)
         result["kind"] = "path"
         self.frames.send(result)
@@ -128,6 +131,7 @@ class Worker:
             if self.driver.arch() != compiled_for:
                 here = self.driver.arch()
                 raise Skip(NOT_TESTED + "%s compiles for the GPU that it finds, %s" % (library.title, here))
+        self.caches = Caches(library)
         started = time.perf_counter()
         if gpu or not hasattr(library, "deferred"):
             binary = library.build(kernel, compiled_for)
