@@ -76,6 +76,10 @@ fn hostile_claims_are_text_in_every_format() {
     for claim in &mut report.claims {
         (claim.says, claim.reason) = (evil(), evil());
         (claim.evidence, claim.detail) = (vec![evil(); 40], Some(evil()));
+        if let Some(test) = &mut claim.packages {
+            (test.packages, test.python) = (vec![evil(); 4], Some(evil()));
+            test.fails_with = test.fails_with.as_ref().map(|_| evil());
+        }
     }
     let summary = Summary::new(&report, &[]);
     let shown = terminal::render(&summary, &Terminal { runner: true, ..PLAIN });

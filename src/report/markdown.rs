@@ -112,7 +112,10 @@ fn claims(out: &mut String, summary: &Summary, logs: bool) {
     let _ = writeln!(out, "\n## Claims ({})", summary.claims.len());
     for claim in &summary.claims {
         let (glyph, says) = (claim.tone.glyph(), prose(&claim.says, TEXT));
-        let _ = writeln!(out, "\n### {glyph} {}: {says}\n\n{}\n", claim.verdict, item(&claim.reason));
+        let _ = writeln!(out, "\n### {glyph} {}: {says}\n", claim.verdict);
+        for text in claim.test.iter().chain([&claim.reason]) {
+            let _ = writeln!(out, "{}\n", item(text));
+        }
         for line in &claim.evidence {
             let _ = writeln!(out, "- {}", item(line));
         }

@@ -147,7 +147,9 @@ fn claims(page: &mut Page, summary: &Summary) {
         }
         let glyph = claim.tone.glyph().to_string();
         page.labelled(&glyph, 2, &format!("{}: {}", claim.verdict, clipped(&claim.says, TEXT)));
-        page.labelled("", 4, &clipped(&claim.reason, TEXT));
+        for text in claim.test.iter().chain([&claim.reason]) {
+            page.labelled("", 4, &clipped(text, TEXT));
+        }
         for line in &claim.evidence {
             page.labelled("    -", 6, &clipped(line, TEXT));
         }

@@ -1,9 +1,13 @@
 //! What came of a note's claims, as all renderers show it. Its main type is [`ClaimView`].
 
 use std::collections::HashMap;
+use std::str::FromStr as _;
+
+use pep440_rs::Version;
 
 use super::cellset::CellSet;
 use super::mark::Tone;
+use super::package_test;
 use super::suites::{Case, Status, Suite, Trouble};
 use crate::model::axes::Axes;
 use crate::model::claim::{ClaimResult, ClaimVerdict};
@@ -21,6 +25,8 @@ pub struct ClaimView {
     pub verdict: String,
     /// The sentence.
     pub says: String,
+    /// How it was put to the test, where the sentence of the verdict does not say it.
+    pub test: Option<String>,
     /// Why.
     pub reason: String,
     /// What was seen, line by line.
@@ -40,13 +46,15 @@ fn view(report: &Report, claim: &ClaimResult) -> ClaimView {
         tone,
         verdict: format!("{}{}", words(claim.verdict), if fake { " (fake)" } else { "" }),
         says: claim.says.clone(),
+        test: claim.packages.as_ref().map(package_test::words),
         reason: claim.reason.clone(),
         evidence: evidence(report, claim),
         detail: claim.detail.clone().filter(|_| !claim.expected),
     }
 }
 
-/// What was seen. Cells that ended alike share a line.
+/// What was seen. Cells that ended alike share a line, and versions that were tried stand in their order, and not in
+/// that of the search.
 fn evidence(report: &Report, claim: &ClaimResult) -> Vec<String> {
     let set = CellSet::new(report);
     let axes: HashMap<&str, &Axes> = match claim.observe {
@@ -55,7 +63,11 @@ fn evidence(report: &Report, claim: &ClaimResult) -> Vec<String> {
     };
     let mut groups: Vec<(&str, Vec<&Axes>)> = Vec::new();
     let mut lines: Vec<String> = Vec::new();
-    for line in &claim.evidence {
+    let tried = claim.boundary.as_ref().map_or(&[][..], |boundary| &boundary.tried);
+    let (versions, rest) = claim.evidence.split_at(tried.len().min(claim.evidence.len()));
+    let mut versions: Vec<_> = tried.iter().map(|tried| Version::from_str(&tried.version).ok()).zip(versions).collect();
+    versions.sort_by(|(a, _), (b, _)| a.cmp(b));
+    for line in versions.into_iter().map(|(_, line)| line).chain(rest) {
         match line.split_once(": ").and_then(|(id, ended)| Some((ended, *axes.get(id)?))) {
             Some((ended, axes)) => match groups.iter_mut().find(|(known, _)| *known == ended) {
                 Some((_, all)) => all.push(axes),

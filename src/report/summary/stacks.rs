@@ -1,25 +1,20 @@
 //! What became of the stacks of Python packages, as all renderers show it: each once where the runs agree, and where
 //! they do not, how they differ. The main types are [`StackView`] and [`Told`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::caches;
 use super::cellset::CellSet;
+use super::differences::{Compared, Seen, agreed, compare, shown};
 use crate::model::outcome::{Outcome, Stage};
 use crate::model::record::{Record, Report};
-use crate::model::stack::{Package, StackRecord, normalised};
-
-/// Differences of one stack that are shown; `report.json` has all.
-const DIFFERENCES: usize = 24;
+use crate::model::stack::{StackRecord, normalised};
 
 /// What pip says where it has no complaint.
 const SOUND: &str = "No broken requirements found.";
 
 /// How pip's silence opens, where it was not asked.
 const NOT_ASKED: &str = "not asked";
-
-/// Digits of a hash that are shown.
-const DIGITS: usize = 8;
 
 /// One stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,14 +36,6 @@ pub enum Told {
     Text(String),
     /// Things of which there can be many: packages.
     List(Vec<String>),
-}
-
-/// A stack as one run had it, or as one of two that are compared.
-#[derive(Debug, Clone, Copy)]
-struct Seen<'a> {
-    /// `run R`, or `stack S`.
-    place: &'a str,
-    record: &'a StackRecord,
 }
 
 pub(super) fn views(report: &Report) -> Vec<StackView> {
@@ -220,67 +207,6 @@ fn toolkits<'a>(all: &[Seen<'a>]) -> Vec<&'a str> {
     names
 }
 
-/// What is the same everywhere: `numpy 1.26.4`; and a line for each package that is not.
-struct Compared {
-    alike: Vec<String>,
-    differences: Vec<String>,
-}
-
-fn compare(lists: &[(Seen<'_>, &[Package])]) -> Compared {
-    let mut compared = Compared { alike: Vec::new(), differences: Vec::new() };
-    let by_name: Vec<BTreeMap<String, &Package>> = lists
-        .iter()
-        .map(|(_, packages)| packages.iter().map(|package| (normalised(&package.name), package)).collect())
-        .collect();
-    let names: BTreeSet<&String> = by_name.iter().flat_map(BTreeMap::keys).collect();
-    for name in names {
-        let found: Vec<Option<&Package>> = by_name.iter().map(|packages| packages.get(name).copied()).collect();
-        let of = |value: &dyn Fn(&Package) -> String| -> Vec<(&str, String)> {
-            let values = found.iter().map(|found| found.map_or_else(|| "none".into(), value));
-            lists.iter().map(|(seen, _)| seen.place).zip(values).collect()
-        };
-        let shown = found.iter().flatten().next().map_or(name.as_str(), |package| &package.name);
-        let versions = of(&|package| package.version.clone());
-        if versions.iter().any(|(_, version)| *version != versions[0].1) {
-            compared.differences.push(format!("{shown}: {}", agreed(&versions)));
-            continue;
-        }
-        compared.alike.push(format!("{shown} {}", versions[0].1));
-        // Another Python has other files of the same version; the same Python has not.
-        let pythons = lists.iter().map(|(seen, _)| &seen.record.python_version).collect::<BTreeSet<_>>();
-        let hashes = of(&|package| short(package.sha256.as_deref().unwrap_or_default()));
-        let known = hashes.iter().all(|(_, hash)| !hash.is_empty());
-        if pythons.len() == 1 && known && hashes.iter().any(|(_, hash)| *hash != hashes[0].1) {
-            let line = format!("{shown} {}, another file: sha256 {}", versions[0].1, agreed(&hashes));
-            compared.differences.push(line);
-        }
-    }
-    compared
-}
-
-fn short(hash: &str) -> String {
-    hash.chars().take(DIGITS).collect()
-}
-
-/// A value that is the same at all places, or `2.4.6 in run a, 2.5.0 in run b, run c`.
-fn agreed(values: &[(&str, String)]) -> String {
-    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (place, value) in values {
-        match groups.iter_mut().find(|(known, _)| known == value) {
-            Some((_, places)) => places.push(place),
-            None => groups.push((value, vec![place])),
-        }
-    }
-    match groups.as_slice() {
-        [(value, _)] => (*value).to_owned(),
-        several => {
-            let word = |value: &str| if value.is_empty() { "nothing".into() } else { value.to_owned() };
-            let each = several.iter().map(|(value, places)| format!("{} in {}", word(value), places.join(", ")));
-            each.collect::<Vec<_>>().join("; ")
-        }
-    }
-}
-
 /// Whether pip was asked for the same by two stacks: then another answer is the Python's, or the day's.
 fn is_same_request(a: &StackRecord, b: &StackRecord) -> bool {
     let sorted = |record: &StackRecord| record.asked.iter().cloned().collect::<BTreeSet<_>>();
@@ -305,20 +231,11 @@ fn answers(earlier: &StackRecord, here: &StackRecord) -> Vec<(&'static str, Told
     lines.map(|text| ("differs", Told::Text(text))).collect()
 }
 
-fn shown(mut differences: Vec<String>) -> Vec<String> {
-    let more = differences.len().saturating_sub(DIFFERENCES);
-    if more > 0 {
-        differences.truncate(DIFFERENCES);
-        differences.push(format!("… ({more} more in report.json)"));
-    }
-    differences
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::record::Run;
-    use crate::model::stack::Built;
+    use crate::model::stack::{Built, Package};
     use crate::report::read;
     use crate::report::testing::run;
 
