@@ -84,15 +84,17 @@ fn imports_happen_in_an_environment_that_is_gone_afterwards() {
     assert_eq!(
         claims(&ran),
         [
-            "holds: import user: user".to_owned(),
+            "holds: import user succeeds: user".to_owned(),
             format!("holds: import user fails: at import: {gone}"),
             format!("does-not-hold: import user fails: at import: {gone}"),
             "not-tested: import driver needs NVIDIA's driver, which is not here: at import: ImportError: libcuda.so.1: \
              cannot open shared object file"
                 .into(),
             "does-not-hold: import crash fails: signal 11 ended Python".into(),
-            "holds: import loud: loud 1.0".into(),
-            "not-tested: Python 3.98 is not on this machine: there is no `python3.98` in PATH".into(),
+            "holds: import loud succeeds: loud 1.0".into(),
+            "not-tested: Python 3.98 is not on this machine: there is no `python3.98` in PATH; with one there, it \
+             can be tested"
+                .into(),
         ]
     );
     let report = ran.report();
@@ -118,7 +120,7 @@ fn the_hosts_python_keeps_its_packages_also_where_it_is_an_environment() {
     std::fs::write(site.join("only_here.pth"), "elsewhere\n").unwrap();
     let path = format!("{}:{}", env.join("bin").display(), std::env::var("PATH").unwrap());
     let ran = run(scene.env("PATH", &path), &index.url).assert_code(0);
-    assert_eq!(claims(&ran), ["holds: import only_here: only_here"]);
+    assert_eq!(claims(&ran), ["holds: import only_here succeeds: only_here"]);
 }
 
 #[test]

@@ -47,7 +47,9 @@ const NO_DRIVER: [&str; 6] = [
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PackageError {
     /// The Python is not on this machine.
-    #[error("Python {wanted} is not on this machine: there is no `python{wanted}` in PATH")]
+    #[error(
+        "Python {wanted} is not on this machine: there is no `python{wanted}` in PATH; with one there, it can be tested"
+    )]
     NoInterpreter {
         /// `3.12`.
         wanted: String,

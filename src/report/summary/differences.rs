@@ -16,15 +16,18 @@ const DIGITS: usize = 8;
 pub(super) struct Seen<'a> {
     /// `run R`, or `stack S`.
     pub(super) place: &'a str,
+    /// What it was there.
     pub(super) record: &'a StackRecord,
 }
 
 /// What is the same everywhere: `numpy 1.26.4`; and a line for each package that is not.
 pub(super) struct Compared {
     pub(super) alike: Vec<String>,
+    /// `numpy: 2.4.6 in run a; 2.5.0 in run b`.
     pub(super) differences: Vec<String>,
 }
 
+/// Compares by package name. Where each list has the same version, the same file is asked for of the same Python.
 pub(super) fn compare(lists: &[(Seen<'_>, &[Package])]) -> Compared {
     let mut compared = Compared { alike: Vec::new(), differences: Vec::new() };
     let by_name: Vec<BTreeMap<String, &Package>> = lists
@@ -47,18 +50,16 @@ pub(super) fn compare(lists: &[(Seen<'_>, &[Package])]) -> Compared {
         compared.alike.push(format!("{shown} {}", versions[0].1));
         // Another Python has other files of the same version; the same Python has not.
         let pythons = lists.iter().map(|(seen, _)| &seen.record.python_version).collect::<BTreeSet<_>>();
-        let hashes = of(&|package| short(package.sha256.as_deref().unwrap_or_default()));
-        let known = hashes.iter().all(|(_, hash)| !hash.is_empty());
-        if pythons.len() == 1 && known && hashes.iter().any(|(_, hash)| *hash != hashes[0].1) {
+        let hashes: Vec<&str> =
+            found.iter().flatten().map(|package| package.sha256.as_deref().unwrap_or_default()).collect();
+        let known = hashes.iter().all(|hash| !hash.is_empty());
+        if pythons.len() == 1 && known && hashes.iter().any(|hash| *hash != hashes[0]) {
+            let hashes = of(&|package| package.sha256.as_deref().unwrap_or_default().chars().take(DIGITS).collect());
             let line = format!("{shown} {}, another file: sha256 {}", versions[0].1, agreed(&hashes));
             compared.differences.push(line);
         }
     }
     compared
-}
-
-fn short(hash: &str) -> String {
-    hash.chars().take(DIGITS).collect()
 }
 
 /// A value that is the same at all places, or `2.4.6 in run a, 2.5.0 in run b, run c`.
@@ -80,6 +81,7 @@ pub(super) fn agreed(values: &[(&str, String)]) -> String {
     }
 }
 
+/// As many differences as a reader bears, with a word on the rest.
 pub(super) fn shown(mut differences: Vec<String>) -> Vec<String> {
     let more = differences.len().saturating_sub(DIFFERENCES);
     if more > 0 {
