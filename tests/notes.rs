@@ -3,35 +3,10 @@
 
 mod support;
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
+use support::index::Index;
 use support::{Ran, Scene};
-
-/// Serves `tests/support/index.py` until it is dropped.
-struct Index {
-    child: Child,
-    url: String,
-    _folder: tempfile::TempDir,
-}
-
-impl Index {
-    fn serve() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/index.py");
-        let mut child = Command::new("python3").arg(script).arg(folder.path()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut port = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).unwrap();
-        Self { child, url: format!("http://127.0.0.1:{}/simple/", port.trim()), _folder: folder }
-    }
-}
-
-impl Drop for Index {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// A note of these claims, beside one cell whose toolkit is there before the index is changed.
 fn note(claims: &str) -> Scene {
@@ -109,16 +84,16 @@ fn imports_happen_in_an_environment_that_is_gone_afterwards() {
     assert_eq!(
         claims(&ran),
         [
-            "holds: import user: user".to_owned(),
+            "holds: import user succeeds: user".to_owned(),
             format!("holds: import user fails: at import: {gone}"),
             format!("does-not-hold: import user fails: at import: {gone}"),
             "not-tested: import driver needs NVIDIA's driver, which is not here: at import: ImportError: libcuda.so.1: \
              cannot open shared object file"
                 .into(),
             "does-not-hold: import crash fails: signal 11 ended Python".into(),
-            "holds: import loud: loud 1.0".into(),
-            "not-tested: Python 3.98 is not on this machine: there is no `python3.98` in PATH, and pyenv and uv \
-             have none either"
+            "holds: import loud succeeds: loud 1.0".into(),
+            "not-tested: Python 3.98 is not on this machine: there is no `python3.98` in PATH, nor by pyenv or uv; with \
+             one there, it can be tested"
                 .into(),
         ]
     );
@@ -145,7 +120,7 @@ fn the_hosts_python_keeps_its_packages_also_where_it_is_an_environment() {
     std::fs::write(site.join("only_here.pth"), "elsewhere\n").unwrap();
     let path = format!("{}:{}", env.join("bin").display(), std::env::var("PATH").unwrap());
     let ran = run(scene.env("PATH", &path), &index.url).assert_code(0);
-    assert_eq!(claims(&ran), ["holds: import only_here: only_here"]);
+    assert_eq!(claims(&ran), ["holds: import only_here succeeds: only_here"]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 use ctk_matrix::model::arch::Arch;
 use ctk_matrix::model::kernel::{self, Kernel, Launch};
+use ctk_matrix::model::kernel_cache::KernelCache;
 use ctk_matrix::model::matrix::{Measure, Processes, Toolkit, ToolkitSource};
 use ctk_matrix::model::outcome::{Outcome, Stage};
 use ctk_matrix::model::place::{Place, Provisioned};
@@ -284,6 +285,24 @@ fn a_deferred_compile_that_fails_is_a_failure_of_the_build() {
     let reason = "AttributeError: module 'numpy' has no attribute 'row_stack'";
     assert_eq!(ran.ends(), [format!("cupy fail build {reason}"), "pycuda pass".into()], "{}", ran.stderr);
     assert!(ran.results[0].detail.as_ref().unwrap().contains("Traceback"));
+}
+
+#[test]
+fn each_result_says_whether_its_caches_were_cold_as_they_were_found() {
+    let caches = |faults: &str| -> Vec<String> {
+        let ran = run(&["cupy", "pycuda"], faults, "");
+        let say = |cache: &KernelCache| {
+            let KernelCache { of, state, found, kept } = cache;
+            format!("{of} {state:?} {found} {kept}")
+        };
+        let each = ran.results.iter().map(|result| result.caches.iter().map(say).collect::<Vec<_>>().join(", "));
+        each.collect()
+    };
+    let pycuda = "PyCUDA Off 0 0, the driver Off 0 0";
+    assert_eq!(caches(""), ["CuPy Cold 0 1, the driver Off 0 0", pycuda]);
+    assert_eq!(caches("cupy:warm@import"), ["CuPy Warm 1 1, the driver Off 0 0", pycuda]);
+    // PyCUDA is told to use none; what it writes all the same would show that it does.
+    assert_eq!(caches("pycuda:warm@build")[1], "PyCUDA Cold 0 1, the driver Off 0 0");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ctk_matrix::model::outcome::{Code, Outcome};
 use ctk_matrix::model::record::{Explanation, GpuMode, Report};
+use ctk_matrix::model::stack::{Built, Package};
 use ctk_matrix::report::merge::merge;
 use ctk_matrix::report::read::read_run;
 use ctk_matrix::report::summary::Summary;
@@ -75,6 +76,10 @@ fn hostile_claims_are_text_in_every_format() {
     for claim in &mut report.claims {
         (claim.says, claim.reason) = (evil(), evil());
         (claim.evidence, claim.detail) = (vec![evil(); 40], Some(evil()));
+        if let Some(test) = &mut claim.packages {
+            (test.packages, test.python) = (vec![evil(); 4], Some(evil()));
+            test.fails_with = test.fails_with.as_ref().map(|_| evil());
+        }
     }
     let summary = Summary::new(&report, &[]);
     let shown = terminal::render(&summary, &Terminal { runner: true, ..PLAIN });
@@ -99,6 +104,83 @@ fn merged_runs_in_every_format() {
 }
 
 #[test]
+fn stacks_in_every_format() {
+    everywhere("stacks", &golden("stacks"), &[]);
+}
+
+/// A second run of the golden stacks, on another machine and another day.
+fn stacks_later() -> Report {
+    let mut report = golden("stacks");
+    let run = &mut report.runs[0];
+    (run.id, run.started) = ("later".into(), "2026-12-02T14:00:00Z".into());
+    run.gpu.as_mut().unwrap().driver = "590.10".into();
+    let lesson = &mut run.stacks[0];
+    lesson.resolved.retain(|package| package.name != "fastrlock");
+    lesson.resolved.iter_mut().find(|package| package.name == "cuda-pathfinder").unwrap().version = "1.9.2".into();
+    lesson.resolved[0].sha256 = Some("0123456789abcdef".into());
+    lesson.built[0].toolkit = "13.0".into();
+    report.cells.iter_mut().for_each(|cell| cell.run = "later".into());
+    report
+}
+
+#[test]
+fn merged_runs_show_a_stack_once_and_say_where_they_differ() {
+    let merged = merge(vec![golden("stacks"), stacks_later()]);
+    let shown = terminal::render(&Summary::new(&merged, &[]), &PLAIN);
+    let section = shown.split("── Stacks").nth(1).unwrap().split("\n──").next().unwrap();
+    snapshot("stacks-merged.section", section);
+    assert_eq!(section.matches("\nlesson: ").count(), 1);
+}
+
+#[test]
+fn hostile_stacks_are_text_in_every_format() {
+    let mut report = merge(vec![golden("stacks"), stacks_later()]);
+    // In every cell's record the long line would only take its time.
+    let evil = || evil()[..4_000].to_owned();
+    for run in &mut report.runs {
+        for stack in &mut run.stacks {
+            let package = |version: usize| {
+                let version = format!("{version}{}{}", run.id, evil());
+                Package { name: format!("p{version}{}", evil()), version, sha256: Some(evil()), requires: vec![evil()] }
+            };
+            (stack.python, stack.python_version, stack.check) = (evil(), evil(), evil());
+            stack.asked = vec![evil(); 500];
+            stack.warnings = vec![evil(), format!("another {}", evil())];
+            stack.resolved = (0..500).map(package).collect();
+            stack.built = vec![Built { toolkit: evil(), packages: stack.resolved.clone() }];
+            stack.name = format!("{}{}", evil(), stack.name);
+        }
+    }
+    for cell in &mut report.cells {
+        cell.caches.iter_mut().for_each(|cache| cache.of = evil());
+        cell.axes.stack = cell.axes.stack.as_ref().map(|name| format!("{}{name}", evil()));
+        cell.reason = Some(evil());
+    }
+    let summary = Summary::new(&report, &[]);
+    let shown = terminal::render(&summary, &Terminal { runner: true, ..PLAIN });
+    assert_eq!(shown.chars().find(|c| acts(*c)), None);
+    assert!(shown.lines().all(|line| !line.trim_start().starts_with("::") && !line.contains("##[")));
+    assert!(shown.len() < 800_000, "{} bytes", shown.len());
+    let page = markdown::render(&summary);
+    assert_eq!(page.chars().find(|c| acts(*c)), None);
+    let (html, links, _) = parsed(&page);
+    assert!(html.iter().all(|text| text == "<!-- -->") && links == 0);
+    let section = page.split("\n## Stacks").nth(1).unwrap().split("\n## ").next().unwrap();
+    // Those whose packages came, and the one of which only cells are left.
+    assert_eq!(section.lines().filter(|line| line.starts_with('#')).count(), summary.stacks.len());
+    assert!(
+        section
+            .lines()
+            .all(|line| line.is_empty() || ["### ", "> **", "- ", " ("].iter().any(|at| line.starts_with(at)))
+    );
+    let xml = junit::render(&summary);
+    let tree = roxmltree::Document::parse(&xml).unwrap();
+    assert!(xml.len() < 2_000_000, "{} bytes", xml.len());
+    assert_eq!(tree.descendants().filter(|node| node.has_tag_name("system-out")).count(), 1);
+    assert_eq!(tree.descendants().filter(|node| node.has_tag_name("testcase")).count(), report.cells.len());
+}
+
+#[test]
 fn a_narrow_terminal_gets_the_same_words() {
     let summary = Summary::new(&golden("gpu"), &[]);
     let narrow = terminal::render(&summary, &Terminal { width: 60, ..PLAIN });
@@ -107,7 +189,7 @@ fn a_narrow_terminal_gets_the_same_words() {
 
 #[test]
 fn json_reads_back_as_the_report_it_was_made_from() {
-    for name in ["gpu", "no-gpu", "note"] {
+    for name in ["gpu", "no-gpu", "note", "stacks"] {
         let report = golden(name);
         let text = json::render(&report);
         assert!(text.ends_with("}\n"));

@@ -23,8 +23,9 @@ use crate::model::wire::{GpuWish, PathResult, Request, Task};
 
 /// The program and its parts. They are written beside each other.
 const PROGRAM: &str = "four_ways.py";
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 4] = [
     (PROGRAM, include_str!("python/four_ways.py")),
+    ("ctk_caches.py", include_str!("python/ctk_caches.py")),
     ("ctk_device.py", include_str!("python/ctk_device.py")),
     ("ctk_libraries.py", include_str!("python/ctk_libraries.py")),
 ];

@@ -10,6 +10,7 @@ pub mod event;
 pub mod expand;
 pub mod fleet;
 pub mod kernel;
+pub mod kernel_cache;
 pub mod lock;
 pub mod matrix;
 #[cfg(feature = "host")]

@@ -73,6 +73,15 @@ impl Family {
             Self::CudaCore | Self::Cupy | Self::Numba | Self::Pycuda => true,
         }
     }
+
+    /// Whether it compiles in its first launch, and not when it is told to build.
+    #[must_use]
+    pub const fn compiles_late(self) -> bool {
+        match self {
+            Self::Cupy | Self::Numba => true,
+            Self::Driver | Self::Nvrtc | Self::Nvcc | Self::CudaCore | Self::Pycuda => false,
+        }
+    }
 }
 
 impl Form {

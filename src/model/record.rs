@@ -193,6 +193,9 @@ pub struct Record {
     /// Milliseconds, each absent where it was not measured.
     #[serde(default)]
     pub timings: Timings,
+    /// The caches of compiled kernels that the times of a Python library depend on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<super::kernel_cache::KernelCache>,
     /// The comparison, where something was launched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bits: Option<Bits>,
@@ -231,6 +234,7 @@ impl Record {
             loaded: Loaded::default(),
             artifact: None,
             timings: Timings::default(),
+            caches: Vec::new(),
             bits: None,
             predicted: None,
             fleet: Vec::new(),

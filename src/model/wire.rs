@@ -189,6 +189,9 @@ pub struct PathResult {
     pub artifact_base64: Option<String>,
     /// Milliseconds and rates.
     pub timings: Timings,
+    /// The caches of compiled kernels that those depend on.
+    #[serde(default)]
+    pub caches: Vec<super::kernel_cache::KernelCache>,
     /// The comparison.
     pub bits: Option<Bits>,
     /// The UUID of the GPU that launched it.
@@ -210,6 +213,7 @@ impl PathResult {
             artifact: None,
             artifact_base64: None,
             timings: Timings::default(),
+            caches: Vec::new(),
             bits: None,
             gpu: None,
         }

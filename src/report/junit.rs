@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::summary::{Case, Status, Summary};
+use super::summary::{Case, StackView, Status, Summary, Told};
 use super::text;
 
 /// Characters of a name or a message. Test views show them in one line.
 const LINE: usize = 500;
+/// Characters of one package in a list, and of the list.
+const LIST: (usize, usize) = (160, 8_000);
 /// Characters of a line of a log, and lines of it.
 const LOG: (usize, usize) = (2_000, 200);
 
@@ -25,6 +27,9 @@ pub fn render(summary: &Summary) -> String {
             for (label, text) in &summary.headline.facts {
                 out.add_property((line(label), line(text)));
             }
+            if !summary.stacks.is_empty() {
+                out.set_system_out(stacks(&summary.stacks));
+            }
         }
         for case in &suite.cases {
             let mut test = TestCase::new(line(&case.name), status(case));
@@ -37,6 +42,23 @@ pub fn render(summary: &Summary) -> String {
         report.add_test_suite(out);
     }
     report.to_string().expect("XML of strings is written to memory, which does not fail")
+}
+
+/// What became of the stacks, for whoever opens the suite's output.
+fn stacks(stacks: &[StackView]) -> String {
+    let mut lines = Vec::new();
+    for stack in stacks {
+        lines.push(format!("stack {}", line(&stack.title)));
+        lines.extend(stack.warnings.iter().map(|warning| format!("  !! {}", line(warning))));
+        lines.extend(stack.facts.iter().map(|(label, told)| {
+            let text = match told {
+                Told::Text(text) => line(text),
+                Told::List(items) => text::listed(items, LIST.0, LIST.1),
+            };
+            format!("  {label}: {text}")
+        }));
+    }
+    lines.join("\n")
 }
 
 fn status(case: &Case) -> TestCaseStatus {

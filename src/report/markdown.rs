@@ -5,8 +5,10 @@
 
 use std::fmt::Write as _;
 
-use super::summary::{ARTIFACT_COLUMNS, Finding, Group, Mark, SPEED_COLUMNS, Summary, TIMING_COLUMNS, Tone};
-use super::text::{clipped, log_lines, visible};
+use super::summary::{
+    ARTIFACT_COLUMNS, Finding, Group, Mark, SPEED_COLUMNS, StackView, Summary, TIMING_COLUMNS, Told, Tone,
+};
+use super::text::{clipped, listed, log_lines, visible};
 
 /// Bytes of the whole page. GitHub takes 1 MiB for a job's summary and shows nothing of a longer one.
 pub const LARGEST: usize = 900_000;
@@ -15,6 +17,8 @@ pub const LARGEST: usize = 900_000;
 const NAME: usize = 80;
 /// Characters of a text.
 const TEXT: usize = 2_000;
+/// Characters of one package in a list, and of the list: an environment is shown in full.
+const LIST: (usize, usize) = (160, 20_000);
 /// Lines of a log, and characters of each.
 const LOG: (usize, usize) = (60, 1_000);
 
@@ -66,12 +70,13 @@ fn page(summary: &Summary, logs: bool) -> String {
         findings(&mut out, "Not as predicted", &predictions.findings, false);
     }
     findings(&mut out, "Not as expected", &summary.unexpected, logs);
+    stacks(&mut out, &summary.stacks);
     for timing in &summary.timings {
-        heading(&mut out, "Timings", &timing.title, timing.source.as_ref());
+        heading(&mut out, "Timings", &timing.title, timing.source.as_ref(), timing.compilers.as_ref());
         table(&mut out, &TIMING_COLUMNS.map(Into::into), &cells(&timing.rows), &[2, 3, 4, 5, 6, 7]);
     }
     for speed in &summary.speeds {
-        heading(&mut out, "Against each other", &speed.title, None);
+        heading(&mut out, "Against each other", &speed.title, None, None);
         table(&mut out, &SPEED_COLUMNS.map(Into::into), &cells(&speed.rows), &[1, 2, 3, 4, 5, 6]);
         out.push('\n');
         for line in &speed.lines {
@@ -79,7 +84,7 @@ fn page(summary: &Summary, logs: bool) -> String {
         }
     }
     for artifact in &summary.artifacts {
-        heading(&mut out, "Artifacts", &artifact.title, artifact.source.as_ref());
+        heading(&mut out, "Artifacts", &artifact.title, artifact.source.as_ref(), artifact.compilers.as_ref());
         table(&mut out, &ARTIFACT_COLUMNS.map(Into::into), &cells(&artifact.rows), &[2, 3, 4, 6]);
     }
     findings(&mut out, "Failed as expected", &summary.expected_failures, false);
@@ -117,7 +122,10 @@ fn claims(out: &mut String, summary: &Summary, logs: bool) {
     let _ = writeln!(out, "\n## Claims ({})", summary.claims.len());
     for claim in &summary.claims {
         let (glyph, says) = (claim.tone.glyph(), prose(&claim.says, TEXT));
-        let _ = writeln!(out, "\n### {glyph} {}: {says}\n\n{}\n", claim.verdict, item(&claim.reason));
+        let _ = writeln!(out, "\n### {glyph} {}: {says}\n", claim.verdict);
+        for text in claim.test.iter().chain([&claim.reason]) {
+            let _ = writeln!(out, "{}\n", item(text));
+        }
         for line in &claim.evidence {
             let _ = writeln!(out, "- {}", item(line));
         }
@@ -127,10 +135,34 @@ fn claims(out: &mut String, summary: &Summary, logs: bool) {
     }
 }
 
-fn heading(out: &mut String, what: &str, title: &str, source: Option<&String>) {
+fn stacks(out: &mut String, stacks: &[StackView]) {
+    if stacks.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n## Stacks ({})", stacks.len());
+    for stack in stacks {
+        let _ = writeln!(out, "\n### {}\n", prose(&stack.title, TEXT));
+        for warning in &stack.warnings {
+            let _ = writeln!(out, "> **{}**\n", prose(warning, TEXT));
+        }
+        for (label, told) in &stack.facts {
+            let text = match told {
+                Told::Text(text) => prose(text, TEXT),
+                // Its own notice of what is missing is the last that is cut.
+                Told::List(items) => prose(&listed(items, LIST.0, LIST.1), 2 * LIST.1),
+            };
+            let _ = writeln!(out, "- {label}: {text}");
+        }
+    }
+}
+
+fn heading(out: &mut String, what: &str, title: &str, source: Option<&String>, compilers: Option<&String>) {
     let _ = writeln!(out, "\n## {what}: {}\n", prose(title, TEXT));
     if let Some(source) = source {
         let _ = writeln!(out, "From {}.\n", code(&clipped(source, TEXT)));
+    }
+    if let Some(compilers) = compilers {
+        let _ = writeln!(out, "With {}.\n", prose(compilers, TEXT));
     }
 }
 

@@ -93,8 +93,10 @@ fn always(event: &RunEvent) -> bool {
 /// The plain line for an event, where it is worth one.
 fn line(event: &RunEvent) -> Option<String> {
     let line = match event {
-        RunEvent::Started { cells, jobs: 1 } => format!("{cells} cells in 1 job"),
-        RunEvent::Started { cells, jobs } => format!("{cells} cells in {jobs} jobs"),
+        RunEvent::Started { cells, jobs } => {
+            let plural = |count: &usize| if *count == 1 { "" } else { "s" };
+            format!("{cells} cell{} in {jobs} job{}", plural(cells), plural(jobs))
+        }
         RunEvent::Note(note) => clipped(note, TEXT),
         RunEvent::Provision { toolkit, step } => {
             let toolkit = clipped(toolkit, TEXT);

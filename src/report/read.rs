@@ -5,9 +5,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
+
 use super::claims;
 use super::error::ReportError;
-use super::journal::{CLAIMS, RECORDS, RUN, RunFile};
+use super::journal::{CLAIMS, RECORDS, REPORT, RUN, RunFile};
 use crate::model::claim::ClaimResult;
 use crate::model::outcome::Outcome;
 use crate::model::plan::{Cell, Excluded};
@@ -16,8 +18,12 @@ use crate::model::record::{Record, Report, Run, SCHEMA};
 /// The report of a run, from its `run.json` and `records.jsonl`.
 ///
 /// A planned cell without a record is `not-run`. A line that cannot be read, which a kill or a full disk leaves, is
-/// mentioned in the run's notes. Where a cell has several records, the last one counts.
+/// mentioned in the run's notes. Where a cell has several records, the last one counts. Of a folder that no longer has
+/// the records, `report.json` is read, which holds them all.
 pub fn read_run(dir: &Path) -> Result<Report, ReportError> {
+    if !dir.join(RECORDS).exists() && dir.join(REPORT).is_file() {
+        return read_as(&dir.join(REPORT), dir);
+    }
     let RunFile { run, cells, excluded, claims: planned, .. } = read_plan(dir)?;
     let (records, mut notes) = read_records(dir)?;
     let tested = read_claims(dir, &mut notes)?;
@@ -69,17 +75,21 @@ pub(super) fn report(runs: Vec<Run>, cells: Vec<Record>, excluded: Vec<Excluded>
 }
 
 pub(super) fn read_plan(dir: &Path) -> Result<RunFile, ReportError> {
-    let path = dir.join(RUN);
-    let text = fs::read(&path).map_err(|source| match source.kind() {
+    read_as(&dir.join(RUN), dir)
+}
+
+/// A file of the run in `dir` that says of itself of which schema it is.
+fn read_as<T: DeserializeOwned>(path: &Path, dir: &Path) -> Result<T, ReportError> {
+    let text = fs::read(path).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => ReportError::NotARun { dir: dir.into() },
-        _ => ReportError::Read { path: path.clone(), source },
+        _ => ReportError::Read { path: path.into(), source },
     })?;
-    let damaged = |source| ReportError::Damaged { path: path.clone(), source };
+    let damaged = |source| ReportError::Damaged { path: path.into(), source };
     // The schema first, since a later one may not fit the types.
     let value: serde_json::Value = serde_json::from_slice(&text).map_err(damaged)?;
     let found = value.get("schema").and_then(serde_json::Value::as_u64).and_then(|number| u32::try_from(number).ok());
     match found {
-        Some(found) if found != SCHEMA => Err(ReportError::Schema { path, found, wanted: SCHEMA }),
+        Some(found) if found != SCHEMA => Err(ReportError::Schema { path: path.into(), found, wanted: SCHEMA }),
         _ => serde_json::from_value(value).map_err(damaged),
     }
 }
@@ -214,6 +224,20 @@ mod tests {
         let cells: Vec<_> = report.cells.iter().map(|cell| (cell.axes.toolkit.as_str(), cell.outcome)).collect();
         assert_eq!(cells, [("12.0", Outcome::Built), ("12.6", Outcome::NotRun), ("13.0", Outcome::Built)]);
         assert_eq!(report.runs[0].notes.len(), 3, "{:?}", report.runs[0].notes);
+    }
+
+    #[test]
+    fn of_a_folder_that_has_its_report_and_no_records_the_report_is_read() {
+        let (dir, records) = killed();
+        let report = read_run(dir.path()).unwrap();
+        let json = |report: &Report| fs::write(dir.path().join(REPORT), serde_json::to_vec(report).unwrap()).unwrap();
+        json(&report);
+        fs::remove_file(records).unwrap();
+        assert_eq!(read_run(dir.path()).unwrap(), report);
+        fs::remove_file(dir.path().join(RUN)).unwrap();
+        assert_eq!(read_run(dir.path()).unwrap(), report);
+        json(&Report { schema: 2, ..report });
+        assert!(matches!(read_run(dir.path()), Err(ReportError::Schema { found: 2, wanted: 1, .. })));
     }
 
     #[test]

@@ -6,13 +6,15 @@ use std::fmt::Write as _;
 use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
 use unicode_width::UnicodeWidthStr;
 
-use super::summary::{ARTIFACT_COLUMNS, Finding, Group, SPEED_COLUMNS, Summary, TIMING_COLUMNS, Tone};
-use super::text::{clipped, defused, log_lines, visible, wrapped};
+use super::summary::{ARTIFACT_COLUMNS, Finding, Group, SPEED_COLUMNS, StackView, Summary, TIMING_COLUMNS, Told, Tone};
+use super::text::{clipped, defused, listed, log_lines, visible, wrapped};
 
 /// Characters of a name in a table.
 const NAME: usize = 48;
 /// Characters of a text.
 const TEXT: usize = 600;
+/// Characters of one package in a list, and of the list: an environment is shown in full.
+const LIST: (usize, usize) = (160, 8_000);
 /// Lines of a log; the whole is in `report.json`.
 const LOG_LINES: usize = 12;
 /// Columns of the labels before texts.
@@ -35,6 +37,7 @@ pub fn render(summary: &Summary, terminal: &Terminal) -> String {
     let mut page = Page { width: terminal.width.clamp(40, 400), lines: Vec::new() };
     headline(&mut page, summary);
     claims(&mut page, summary);
+    stacks(&mut page, &summary.stacks);
     tables(&mut page, summary);
     if let Some(predictions) = &summary.predictions {
         findings(&mut page, "Not as predicted", &predictions.findings);
@@ -144,12 +147,37 @@ fn claims(page: &mut Page, summary: &Summary) {
         }
         let glyph = claim.tone.glyph().to_string();
         page.labelled(&glyph, 2, &format!("{}: {}", claim.verdict, clipped(&claim.says, TEXT)));
-        page.labelled("", 4, &clipped(&claim.reason, TEXT));
+        for text in claim.test.iter().chain([&claim.reason]) {
+            page.labelled("", 4, &clipped(text, TEXT));
+        }
         for line in &claim.evidence {
             page.labelled("    -", 6, &clipped(line, TEXT));
         }
         for line in claim.detail.iter().flat_map(|detail| log_lines(detail, LOG_LINES, TEXT)) {
             page.labelled("    |", 6, &line);
+        }
+    }
+}
+
+fn stacks(page: &mut Page, stacks: &[StackView]) {
+    if stacks.is_empty() {
+        return;
+    }
+    page.heading(&format!("Stacks ({})", stacks.len()));
+    for (index, stack) in stacks.iter().enumerate() {
+        if index > 0 {
+            page.lines.push(String::new());
+        }
+        page.labelled("", 0, &clipped(&stack.title, TEXT));
+        for warning in &stack.warnings {
+            page.labelled("!!", 3, &clipped(warning, TEXT));
+        }
+        for (label, told) in &stack.facts {
+            let text = match told {
+                Told::Text(text) => clipped(text, TEXT),
+                Told::List(items) => listed(items, LIST.0, LIST.1),
+            };
+            page.labelled(&format!("  {label}"), LABEL + 2, &text);
         }
     }
 }
@@ -168,6 +196,7 @@ fn tables(page: &mut Page, summary: &Summary) {
     for table in &summary.timings {
         page.heading(&format!("Timings: {}", clipped(&table.title, TEXT)));
         source(page, table.source.as_ref());
+        compilers(page, table.compilers.as_ref());
         page.table(&TIMING_COLUMNS, &cells(&table.rows), &[2, 3, 4, 5, 6, 7]);
     }
     for table in &summary.speeds {
@@ -180,6 +209,7 @@ fn tables(page: &mut Page, summary: &Summary) {
     for table in &summary.artifacts {
         page.heading(&format!("Artifacts: {}", clipped(&table.title, TEXT)));
         source(page, table.source.as_ref());
+        compilers(page, table.compilers.as_ref());
         page.table(&ARTIFACT_COLUMNS, &cells(&table.rows), &[2, 3, 4, 6]);
     }
 }
@@ -187,6 +217,12 @@ fn tables(page: &mut Page, summary: &Summary) {
 fn source(page: &mut Page, source: Option<&String>) {
     if let Some(source) = source {
         page.labelled("from", 5, &clipped(source, TEXT));
+    }
+}
+
+fn compilers(page: &mut Page, compilers: Option<&String>) {
+    if let Some(compilers) = compilers {
+        page.labelled("with", 5, &clipped(compilers, TEXT));
     }
 }
 

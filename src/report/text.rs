@@ -47,6 +47,23 @@ fn cut(text: &str, most: usize) -> String {
     }
 }
 
+/// Items in a row, each at most `each` characters long, as many as `most` characters hold, with a word on how many are
+/// missing.
+#[must_use]
+pub fn listed(items: &[String], each: usize, most: usize) -> String {
+    let mut out = String::new();
+    for (at, item) in items.iter().enumerate() {
+        let item = clipped(item, each);
+        if at > 0 && out.chars().count() + item.chars().count() > most {
+            let _ = write!(out, ", … ({} more)", items.len() - at);
+            break;
+        }
+        out.push_str(if at > 0 { ", " } else { "" });
+        out.push_str(&item);
+    }
+    out
+}
+
 /// The first lines of a log, each at most `width` characters long and [`visible`], with a last line that says how much
 /// is missing.
 #[must_use]
@@ -116,6 +133,9 @@ mod tests {
     fn a_long_text_says_how_much_is_missing() {
         assert_eq!(clipped("short\n", 5), "short");
         assert_eq!(clipped("日本語文", 2), "日本… (2 more characters)");
+        let items: Vec<String> = ["one", "two", "three\n", "four"].map(Into::into).into();
+        assert_eq!(listed(&items, 3, 11), "one, two, … (2 more)");
+        assert_eq!(listed(&items, 4, 99), "one, two, thre… (1 more characters), four");
         assert_eq!(log_lines("a\nb\r\nc\nd\n", 2, 10), ["a", "b", "… (2 more lines)"]);
     }
 

@@ -163,7 +163,8 @@ fn verdict(test: &PackageTest, gives: &[String], seen: &Seen) -> Found {
             let wrong = gives.iter().filter(|requirement| meets(packages, requirement) != Some(true));
             let wrong: Vec<&str> = wrong.map(String::as_str).collect();
             let found = if wrong.is_empty() {
-                Found::new(ClaimVerdict::Holds, format!("{action}: {saw}"))
+                let does = if matches!(action, PackageAction::Resolve(_)) { "" } else { " succeeds" };
+                Found::new(ClaimVerdict::Holds, format!("{action}{does}: {saw}"))
             } else {
                 Found::new(
                     ClaimVerdict::DoesNotHold,

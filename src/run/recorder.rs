@@ -121,6 +121,7 @@ impl Recorder {
             loaded: self.loaded(result.loaded, job.mapped),
             artifact: result.artifact,
             timings,
+            caches: result.caches,
             bits: result.bits,
             predicted,
             fleet: self.fleet(cell, job, artifact),

@@ -48,7 +48,8 @@ const NO_DRIVER: [&str; 6] = [
 pub enum PackageError {
     /// The Python is not on this machine.
     #[error(
-        "Python {wanted} is not on this machine: there is no `python{wanted}` in PATH, and pyenv and uv have none either"
+        "Python {wanted} is not on this machine: there is no `python{wanted}` in PATH, nor by pyenv or uv; with one there, \
+         it can be tested"
     )]
     NoInterpreter {
         /// `3.12`.

@@ -20,6 +20,9 @@ def fault(library, where):
             raise AttributeError("module 'numpy' has no attribute 'row_stack'")
         if text == "%s:hang@%s" % (library, where):
             time.sleep(600)
+        if text == "%s:warm@%s" % (library, where):
+            with open(os.path.join(os.environ[library.upper() + "_CACHE_DIR"], "of-an-earlier-process"), "w") as file:
+                file.write("x")
         if text == "%s:print@%s" % (library, where):
             print("\x1ectk-frame 1 0 0 0 {}")
             os.write(1, b"noise without a line end")

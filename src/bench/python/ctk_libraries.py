@@ -3,7 +3,8 @@
 A class has `open` (import; gives the version), `build` (gives the artifact, or None where the compile is deferred),
 `load`, `launcher` (gives what launches once), and `current` (what to launch within). A class that is `deferred`
 compiles in its first launch: it has `compile`, which builds for a named architecture without a GPU, and `artifact`, what
-the first launch made.
+the first launch made. `cache` is the variable that names its cache folder, and one that is told not to use it has
+`cache_off`.
 """
 
 import contextlib
@@ -65,7 +66,7 @@ class CudaCore:
 class Cupy:
     """CuPy: RawKernel. It compiles at the first launch, and keeps a cache on disk, which is a fresh folder here."""
 
-    top, title, deferred = "cupy", "CuPy", True
+    top, title, deferred, cache = "cupy", "CuPy", True, "CUPY_CACHE_DIR"
 
     def open(self):
         self.cupy = importlib.import_module(self.top)
@@ -124,7 +125,7 @@ class Cupy:
 class Numba:
     """Numba: the one that is a re-implementation in Python. Decorating compiles nothing; the first launch does."""
 
-    top, title, deferred = "numba.cuda", "numba-cuda", True
+    top, title, deferred, cache = "numba.cuda", "numba-cuda", True, "NUMBA_CACHE_DIR"
     current = staticmethod(contextlib.nullcontext)  # a launch names its stream
 
     def open(self):
@@ -181,7 +182,7 @@ class Numba:
 class Pycuda:
     """PyCUDA: SourceModule's two halves, timed apart: nvcc as a process, then the module. It opens libcuda on import."""
 
-    top, title = "pycuda", "PyCUDA"
+    top, title, cache, cache_off = "pycuda", "PyCUDA", "PYCUDA_CACHE_DIR", True
     current = staticmethod(contextlib.nullcontext)  # a launch names its stream
 
     def open(self):

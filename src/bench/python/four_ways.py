@@ -33,6 +33,7 @@ import traceback
 # Isolated mode (-I) leaves the script's own folder out.
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+from ctk_caches import Caches  # noqa: E402
 from ctk_device import Buffers, Driver, inputs  # noqa: E402
 from ctk_libraries import LIBRARIES, NOT_TESTED, Failed, Skip  # noqa: E402
 
@@ -78,7 +79,7 @@ class Worker:
 
     def carry_out(self, task):
         result = {"cell": task["cell"], "outcome": "pass", "loaded": {}, "timings": {}}
-        library = None
+        library = self.caches = None
         try:
             library = self.stages(task, result)
         except Skip as skip:
@@ -96,6 +97,8 @@ class Worker:
         if bits and not bits["mismatches"]:
             # Equal bytes have an equal hash. It is taken once, and not while a result is waited for.
             bits["sha256"] = self.buffers.sha256()
+        if "build_ms" in result["timings"]:
+            result["caches"] = self.caches.seen()
         self.remark(result)
         result["kind"] = "path"
         self.frames.send(result)
@@ -133,6 +136,7 @@ class Worker:
             if self.driver.arch() != compiled_for:
                 here = self.driver.arch()
                 raise Skip(NOT_TESTED + "%s compiles for the GPU that it finds, %s" % (library.title, here))
+        self.caches = Caches(library)
         started = time.perf_counter()
         if gpu or not hasattr(library, "deferred"):
             binary = library.build(kernel, compiled_for)

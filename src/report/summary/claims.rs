@@ -1,7 +1,15 @@
 //! What came of a note's claims, as all renderers show it. Its main type is [`ClaimView`].
 
+use std::collections::HashMap;
+use std::str::FromStr as _;
+
+use pep440_rs::Version;
+
+use super::cellset::CellSet;
 use super::mark::Tone;
+use super::package_test;
 use super::suites::{Case, Status, Suite, Trouble};
+use crate::model::axes::Axes;
 use crate::model::claim::{ClaimResult, ClaimVerdict};
 use crate::model::record::{GpuMode, Report};
 
@@ -17,6 +25,8 @@ pub struct ClaimView {
     pub verdict: String,
     /// The sentence.
     pub says: String,
+    /// How it was put to the test, where the sentence of the verdict does not say it.
+    pub test: Option<String>,
     /// Why.
     pub reason: String,
     /// What was seen, line by line.
@@ -32,18 +42,48 @@ pub(super) fn views(report: &Report) -> Vec<ClaimView> {
 fn view(report: &Report, claim: &ClaimResult) -> ClaimView {
     let fake = !claim.cells.is_empty() && report.runs.iter().any(|run| run.gpu_mode == GpuMode::Fake);
     let tone = tone(claim);
-    let mut evidence: Vec<String> = claim.evidence.iter().take(EVIDENCE).cloned().collect();
-    if let Some(more) = claim.evidence.len().checked_sub(EVIDENCE).filter(|more| *more > 0) {
-        evidence.push(format!("… ({more} more lines in report.json)"));
-    }
     ClaimView {
         tone,
         verdict: format!("{}{}", words(claim.verdict), if fake { " (fake)" } else { "" }),
         says: claim.says.clone(),
+        test: claim.packages.as_ref().map(package_test::words),
         reason: claim.reason.clone(),
-        evidence,
+        evidence: evidence(report, claim),
         detail: claim.detail.clone().filter(|_| !claim.expected),
     }
+}
+
+/// What was seen. Cells that ended alike share a line, and versions that were tried stand in their order, and not in
+/// that of the search.
+fn evidence(report: &Report, claim: &ClaimResult) -> Vec<String> {
+    let set = CellSet::new(report);
+    let axes: HashMap<&str, &Axes> = match claim.observe {
+        Some(_) => report.cells.iter().map(|record| (record.id.as_str(), &record.axes)).collect(),
+        None => HashMap::new(),
+    };
+    let mut groups: Vec<(&str, Vec<&Axes>)> = Vec::new();
+    let mut lines: Vec<String> = Vec::new();
+    let tried = claim.boundary.as_ref().map_or(&[][..], |boundary| &boundary.tried);
+    let (versions, rest) = claim.evidence.split_at(tried.len().min(claim.evidence.len()));
+    let mut versions: Vec<_> = tried.iter().map(|tried| Version::from_str(&tried.version).ok()).zip(versions).collect();
+    versions.sort_by(|(a, _), (b, _)| a.cmp(b));
+    for line in versions.into_iter().map(|(_, line)| line).chain(rest) {
+        match line.split_once(": ").and_then(|(id, ended)| Some((ended, *axes.get(id)?))) {
+            Some((ended, axes)) => match groups.iter_mut().find(|(known, _)| *known == ended) {
+                Some((_, all)) => all.push(axes),
+                None => groups.push((ended, vec![axes])),
+            },
+            None => lines.push(line.clone()),
+        }
+    }
+    let mut all: Vec<String> = groups.iter().map(|(ended, axes)| format!("{}: {ended}", set.words(axes))).collect();
+    all.append(&mut lines);
+    let more = all.len().saturating_sub(EVIDENCE);
+    if more > 0 {
+        all.truncate(EVIDENCE);
+        all.push(format!("… ({more} more lines in report.json)"));
+    }
+    all
 }
 
 fn tone(claim: &ClaimResult) -> Tone {
@@ -105,7 +145,7 @@ pub(super) fn suite(report: &Report) -> Option<Suite> {
         let trouble = || Trouble {
             kind: claim.verdict.name().into(),
             message: claim.reason.clone(),
-            facts: claim.evidence.iter().take(EVIDENCE).map(|line| ("evidence", line.clone())).collect(),
+            facts: evidence(report, claim).into_iter().map(|line| ("evidence", line)).collect(),
             detail: claim.detail.clone(),
         };
         let status = match tone(claim) {

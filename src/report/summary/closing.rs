@@ -3,7 +3,9 @@
 
 use super::mark::Tone;
 use super::mode_of;
+use super::tables::{LATE, REWRITTEN};
 use crate::model::outcome::Outcome;
+use crate::model::path::Family;
 use crate::model::record::{Bits, GpuMode, Record, Report};
 use crate::model::units;
 
@@ -136,7 +138,7 @@ fn shown(hash: &str) -> String {
 pub(super) fn legend(report: &Report, timings: bool, artifacts: bool) -> Vec<String> {
     let mut legend: Vec<String> = Vec::new();
     if timings || artifacts {
-        legend.push("build: wall clock round the compile step (for the driver paths, reading the file).".into());
+        legend.push("build: wall clock round the compile step; the driver paths compile nothing.".into());
     }
     if timings {
         legend.push("load: wall clock round module load and get function; for PTX that is the driver's JIT.".into());
@@ -158,6 +160,18 @@ pub(super) fn legend(report: &Report, timings: bool, artifacts: bool) -> Vec<Str
              not pays under build or load."
                 .into(),
         );
+    }
+    let any = |wanted: &dyn Fn(&Record) -> bool| report.cells.iter().any(wanted);
+    if timings && any(&|record| record.axes.path.family.compiles_late() && record.timings.first_ms.is_some()) {
+        legend.push(format!(
+            "{LATE}: a compile is in it: CuPy and Numba compile in their first launch, and their build only readies that."
+        ));
+    }
+    let tabled = |record: &Record| record.artifact.is_some() || record.timings.first_ms.is_some();
+    if any(&|record| record.axes.path.family == Family::Numba && tabled(record)) {
+        legend.push(format!(
+            "{REWRITTEN}: a re-implementation of the kernel in Python; every other path has the one CUDA C++ source."
+        ));
     }
     if artifacts {
         legend.push("version: what the loaded library or program says of itself.".into());

@@ -1,7 +1,7 @@
 //! What ran, where, and on what: the first lines of a report. Its main type is [`Headline`].
 
-use super::places;
 use super::tables::source_words;
+use super::{places, stacks};
 use crate::model::axes::Axes;
 use crate::model::canary::Canary;
 use crate::model::record::{EngineInfo, EngineKind, Gpu, GpuMode, Host, Report, Run, SourceKind};
@@ -178,8 +178,8 @@ fn notes(report: &Report) -> Vec<String> {
     }
     let several = report.runs.len() > 1;
     for run in &report.runs {
-        // What provisioning says of wheels is said above, once for all toolkits.
-        for note in run.notes.iter().filter(|note| !note.contains(WHEELS)) {
+        // What provisioning says of wheels is said above, once for all toolkits, and what it says of stacks has a section.
+        for note in run.notes.iter().filter(|note| !note.contains(WHEELS) && !stacks::says(&run.stacks, note)) {
             notes.push(if several { format!("run {}: {note}", run.id) } else { note.clone() });
         }
     }

@@ -3,16 +3,21 @@
 //! It holds what is to be said, in order, as the data has it: each renderer makes the texts safe for its own medium,
 //! and none decides what to say.
 
+mod caches;
 mod cellset;
 mod claims;
 mod closing;
+mod compilers;
+mod differences;
 mod findings;
 mod grid;
 mod headline;
 mod mark;
+mod package_test;
 mod places;
 mod predictions;
 mod speed;
+mod stacks;
 mod suites;
 mod tables;
 
@@ -24,6 +29,7 @@ pub use headline::Headline;
 pub use mark::{Mark, Tone};
 pub use predictions::Predictions;
 pub use speed::{SPEED_COLUMNS, SpeedTable};
+pub use stacks::{StackView, Told};
 pub use suites::{Case, Status, Suite, Trouble};
 pub use tables::{ARTIFACT_COLUMNS, ArtifactTable, TIMING_COLUMNS, TimingTable};
 
@@ -38,6 +44,8 @@ pub struct Summary {
     pub headline: Headline,
     /// What came of the note's claims.
     pub claims: Vec<ClaimView>,
+    /// What became of the stacks of Python packages.
+    pub stacks: Vec<StackView>,
     /// One compatibility grid for each kernel, architecture, stack and GPU.
     pub grids: Vec<Grid>,
     /// The same for each machine that is not here, by what the rules say of it.
@@ -85,9 +93,12 @@ impl Summary {
         headline.alarms.extend(predictions.as_ref().and_then(Predictions::alarm));
         let mut closing = closing::bit_identity(report);
         closing.extend(predictions.as_ref().map(Predictions::line));
+        let stacks = stacks::views(report);
+        closing.extend(stacks::count(&stacks));
         Self {
             headline,
             claims: claims::views(report),
+            stacks,
             grids: grid::grids(report, &places),
             fleet: grid::fleet(report, &places),
             legend: closing::legend(report, !timings.is_empty(), !artifacts.is_empty()),

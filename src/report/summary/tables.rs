@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use super::caches;
+use super::compilers;
 use super::grid::Common;
 use super::mark::Mark;
 use super::mode_of;
@@ -20,6 +22,12 @@ pub const TIMING_COLUMNS: [&str; 8] =
 pub const ARTIFACT_COLUMNS: [&str; 8] =
     ["path", "version", "build ms", "bytes", "PTX ISA", "architectures", "registers", "producer"];
 
+/// Stands behind a first launch that a compile is part of.
+pub(super) const LATE: char = '†';
+
+/// Stands behind a path whose kernel is not the one that all others compile.
+pub(super) const REWRITTEN: char = '‡';
+
 /// What stands where nothing was measured.
 pub(super) const NOTHING: &str = "-";
 
@@ -30,6 +38,8 @@ pub struct TimingTable {
     pub title: String,
     /// Where the toolkit came from.
     pub source: Option<String>,
+    /// Which compilers the Python libraries used.
+    pub compilers: Option<String>,
     /// The texts under [`TIMING_COLUMNS`].
     pub rows: Vec<[String; 8]>,
 }
@@ -41,12 +51,15 @@ pub struct ArtifactTable {
     pub title: String,
     /// Where the toolkit came from.
     pub source: Option<String>,
+    /// Which compilers the Python libraries used.
+    pub compilers: Option<String>,
     /// The texts under [`ARTIFACT_COLUMNS`].
     pub rows: Vec<[String; 8]>,
 }
 
 pub(super) fn tables(report: &Report, places: &Places) -> (Vec<TimingTable>, Vec<ArtifactTable>) {
     let (mut timings, mut artifacts): (Vec<TimingTable>, Vec<ArtifactTable>) = (Vec::new(), Vec::new());
+    let (mut timed, mut made): (Vec<Vec<&Record>>, Vec<Vec<&Record>>) = (Vec::new(), Vec::new());
     let mut table_of: HashMap<(String, Common, bool), usize> = HashMap::new();
     for (index, record) in report.cells.iter().enumerate() {
         let common = Common::of(&record.axes, places.of(index));
@@ -56,18 +69,28 @@ pub(super) fn tables(report: &Report, places: &Places) -> (Vec<TimingTable>, Vec
         if launched_nothing && record.artifact.is_some() {
             let at = *table.or_insert_with(|| {
                 let source = toolkit_source(report, record);
-                artifacts.push(ArtifactTable { title, source, rows: Vec::new() });
+                artifacts.push(ArtifactTable { title, source, compilers: None, rows: Vec::new() });
+                made.push(Vec::new());
                 artifacts.len() - 1
             });
+            made[at].push(record);
             artifacts[at].rows.push(artifact_row(record));
         } else if !launched_nothing && record.outcome != Outcome::Skip && was_timed(record) {
             let at = *table.or_insert_with(|| {
                 let source = toolkit_source(report, record);
-                timings.push(TimingTable { title, source, rows: Vec::new() });
+                timings.push(TimingTable { title, source, compilers: None, rows: Vec::new() });
+                timed.push(Vec::new());
                 timings.len() - 1
             });
+            timed[at].push(record);
             timings[at].rows.push(timing_row(record));
         }
+    }
+    for (table, records) in timings.iter_mut().zip(&timed) {
+        table.compilers = compilers::words(records);
+    }
+    for (table, records) in artifacts.iter_mut().zip(&made) {
+        table.compilers = compilers::words(records);
     }
     (timings, artifacts)
 }
@@ -84,7 +107,7 @@ fn timing_row(record: &Record) -> [String; 8] {
         version(record),
         build(record),
         number(timings.load_ms, units::millis),
-        number(timings.first_ms, units::millis),
+        first(record),
         number(timings.mean_ms, units::millis),
         number(timings.gbps, units::gbps),
         number(timings.launch_ms, units::micros),
@@ -106,11 +129,18 @@ fn artifact_row(record: &Record) -> [String; 8] {
     ]
 }
 
-/// The path, and how it ended unless that is the best that could be: a time of a wrong result is no time.
+/// The path, and how it ended unless that is the best that could be: a time of a wrong result is no time. Nor is one
+/// out of a cache.
 fn path(record: &Record) -> String {
-    let path = record.axes.path;
+    let mut path = record.axes.path.to_string();
+    if record.axes.path.family == Family::Numba {
+        path.push(REWRITTEN);
+    }
+    if caches::is_warm(record) {
+        path.push_str(" [warm cache]");
+    }
     match record.outcome {
-        Outcome::Pass | Outcome::Built | Outcome::Loaded => path.to_string(),
+        Outcome::Pass | Outcome::Built | Outcome::Loaded => path,
         _ => format!("{path} [{}]", Mark::of(record, GpuMode::None).words),
     }
 }
@@ -129,6 +159,12 @@ fn version(record: &Record) -> String {
 fn build(record: &Record) -> String {
     let contended = if record.timings.contended == Some(true) { "*" } else { "" };
     record.timings.build_ms.map_or_else(|| NOTHING.into(), |value| format!("{}{contended}", units::millis(value)))
+}
+
+fn first(record: &Record) -> String {
+    let late = record.axes.path.family.compiles_late() && record.timings.first_ms.is_some();
+    let first = number(record.timings.first_ms, units::millis);
+    if late { format!("{first}{LATE}") } else { first }
 }
 
 pub(super) fn number(value: Option<f64>, show: fn(f64) -> String) -> String {

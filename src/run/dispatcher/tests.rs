@@ -9,10 +9,11 @@ use crate::model::axes::Axes;
 use crate::model::kernel::{Kernel, Launch};
 use crate::model::matrix::{Limits, Measure, Toolkit, ToolkitSource};
 use crate::model::outcome::{Outcome, Stage};
-use crate::model::path::Family;
+use crate::model::path::{Family, Form};
 use crate::model::place::Place;
 use crate::model::plan::{Cell, Job};
-use crate::model::record::{GpuMode, Record, Source, SourceKind};
+use crate::model::record::{Artifact, GpuMode, Record, Source, SourceKind};
+use crate::model::stack::{NOT_TESTED, StackFiles, StackRecord};
 use crate::model::wire::{PathResult, encode};
 use crate::run::names::PathNames;
 use crate::run::recorder::Foresight;
@@ -205,4 +206,149 @@ fn stages_are_shown_while_a_job_runs() {
     let bytes = encode(NONCE, &Frame::Stage { cell: "c".into(), stage: Stage::Build }).into_bytes();
     let reaction = dispatcher.handle(Input::Output { job: 0, bytes });
     assert!(matches!(&reaction.events[..], [RunEvent::JobStage { stage: Stage::Build, .. }]), "{:?}", reaction.events);
+}
+
+/// A dispatcher whose one job, a Rust path and three Python libraries, is at work.
+fn with_a_stack() -> Dispatcher {
+    let mut plan = Arc::unwrap_or_clone(plan(&["12.6"]));
+    let axes = |path: &str| Axes { path: path.parse().unwrap(), stack: Some("s".into()), ..plan.cells[0].axes.clone() };
+    let cells = ["nvrtc-cubin", "cuda-core", "cupy", "pycuda"].map(|path| {
+        let axes = axes(path);
+        Cell { id: axes.id(), axes, expectation: None }
+    });
+    plan.jobs[0].cells = (0..cells.len()).collect();
+    plan.cells = cells.into();
+    let mut dispatcher = dispatcher(&["12.6"], 1);
+    dispatcher.plan = Arc::new(plan);
+    let _ = dispatcher.start();
+    let _ = dispatcher.handle(provisioned("12.6"));
+    dispatcher
+}
+
+/// The end of that job: its packages, and a frame for each path that came to one.
+fn ended_with(stack: Result<ReadyStack, Failure>, paths: &[(&str, Outcome, Option<&str>)]) -> Input {
+    let frame = |(path, outcome, reason): &(&str, Outcome, Option<&str>)| {
+        let cell = format!("arch=7.5,kernel=vector_add,path={path},stack=s,toolkit=12.6");
+        let mut result = PathResult { reason: reason.map(Into::into), ..PathResult::new(&cell, *outcome) };
+        if *outcome == Outcome::Built {
+            (result.artifact, result.artifact_base64) = (Some(artifact()), Some("YWJj".into()));
+        }
+        Frame::Path(Box::new(result))
+    };
+    let mut frames: Vec<Frame> = paths.iter().map(frame).collect();
+    frames.push(Frame::Final { count: paths.len() });
+    match ended(0, &frames, JobExit::Code(0)) {
+        Input::Ended { job, report } => {
+            Input::Ended { job, report: Box::new(JobReport { stack: Some(stack), ..*report }) }
+        }
+        other => other,
+    }
+}
+
+/// The bytes `abc`, as if they were an artifact.
+fn artifact() -> Artifact {
+    Artifact {
+        kind: Form::Ptx,
+        bytes: 3,
+        sha256: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".into(),
+        producer: "stand-in".into(),
+        ptx_isa: None,
+        archs: vec!["compute_75".into()],
+        registers: None,
+        spill_bytes: None,
+        shared_bytes: None,
+    }
+}
+
+fn ready() -> ReadyStack {
+    ReadyStack {
+        record: StackRecord {
+            name: "s".into(),
+            python: "3.11".into(),
+            python_version: "3.11.7".into(),
+            asked: Vec::new(),
+            resolved: Vec::new(),
+            built: Vec::new(),
+            check: String::new(),
+            warnings: Vec::new(),
+        },
+        files: StackFiles { name: "s".into(), python: "python3".into(), folders: Vec::new() },
+        folders: Vec::new(),
+        absent: Vec::new(),
+        failed: Vec::new(),
+    }
+}
+
+/// Whether the stack came, as the run is told.
+fn told_of_the_stack(reaction: &Reaction) -> bool {
+    reaction.events.iter().any(|event| matches!(event, RunEvent::Stack(_)))
+}
+
+/// Whether the records leave the run as expected: what its exit code is made of.
+fn is_green(dispatcher: &Dispatcher, reaction: &Reaction) -> bool {
+    let records: Vec<Record> = records(reaction).into_iter().cloned().collect();
+    records.iter().all(|record| record.expected)
+        && crate::compat::judge::run_verdict(&dispatcher.plan.cells, &records).is_empty()
+}
+
+const BUILT: (&str, Outcome, Option<&str>) = ("nvrtc-cubin", Outcome::Built, None);
+
+#[test]
+fn a_stack_that_does_not_come_fails_its_libraries_and_not_the_rust_paths() {
+    let mut dispatcher = with_a_stack();
+    let detail = Some("ERROR: No matching distribution".to_owned());
+    let failure =
+        Failure { stage: Stage::Provision, code: None, reason: "stack s: there is no numpy 9".into(), detail };
+    let reaction = dispatcher.handle(ended_with(Err(failure.clone()), &[BUILT]));
+    let fail = (Outcome::Fail, false);
+    assert_eq!(outcomes(&reaction), [(Outcome::Built, true), fail, fail, fail]);
+    for record in &records(&reaction)[1..] {
+        assert_eq!((record.stage, record.reason.as_ref()), (Some(Stage::Provision), Some(&failure.reason)));
+        assert_eq!(record.detail, failure.detail);
+    }
+    assert!(!told_of_the_stack(&reaction) && !is_green(&dispatcher, &reaction) && dispatcher.is_done());
+}
+
+#[test]
+fn a_source_package_that_was_not_built_costs_its_own_library_alone() {
+    let mut dispatcher = with_a_stack();
+    let line = "pycuda cannot be built from source: a.c:2:1: error: x";
+    let failed = vec![(Family::Pycuda, line.to_owned(), Some("a.c:2:1: error: x".to_owned()))];
+    let done = [BUILT, ("cuda-core", Outcome::Built, None), ("cupy", Outcome::Built, None)];
+    let reaction = dispatcher.handle(ended_with(Ok(ReadyStack { failed, ..ready() }), &done));
+    let built = (Outcome::Built, true);
+    assert_eq!(outcomes(&reaction), [built, built, built, (Outcome::Fail, false)]);
+    let record = records(&reaction)[3];
+    assert_eq!((record.stage, record.reason.as_deref()), (Some(Stage::Provision), Some(line)));
+    assert_eq!(record.detail.as_deref(), Some("a.c:2:1: error: x"));
+    assert!(told_of_the_stack(&reaction) && !is_green(&dispatcher, &reaction));
+}
+
+#[test]
+fn a_skip_is_foreseen_by_the_stack_or_by_our_own_words_and_by_nothing_else() {
+    let untested = format!("{NOT_TESTED}PyCUDA opens libcuda when it is imported");
+    let absent = vec![(Family::Cupy, "stack s does not name cupy".to_owned())];
+    let skips = [
+        BUILT,
+        ("cuda-core", Outcome::Built, None),
+        ("cupy", Outcome::Skip, Some("CuPy is not installed in this stack")),
+        ("pycuda", Outcome::Skip, Some(untested.as_str())),
+    ];
+    let (built, skip) = ((Outcome::Built, true), (Outcome::Skip, true));
+    let mut dispatcher = with_a_stack();
+    let reaction = dispatcher.handle(ended_with(Ok(ReadyStack { absent, ..ready() }), &skips));
+    assert_eq!(outcomes(&reaction), [built, built, skip, skip]);
+    let reasons: Vec<_> = records(&reaction).iter().map(|record| record.reason.clone().unwrap_or_default()).collect();
+    assert_eq!(reasons[2..], ["stack s does not name cupy", untested.as_str()]);
+    assert!(is_green(&dispatcher, &reaction));
+    // A library that the stack names, and that is not there all the same.
+    let mut dispatcher = with_a_stack();
+    let reaction = dispatcher.handle(ended_with(Ok(ready()), &skips));
+    assert_eq!(outcomes(&reaction), [built, built, (Outcome::Skip, false), skip]);
+    assert!(!is_green(&dispatcher, &reaction));
+    // These words are the Python program's: a compiler of the toolkit that says them is not believed.
+    let mut dispatcher = with_a_stack();
+    let skips = [("nvrtc-cubin", Outcome::Skip, Some(untested.as_str())), skips[1], skips[2], skips[3]];
+    let reaction = dispatcher.handle(ended_with(Ok(ready()), &skips));
+    assert_eq!(outcomes(&reaction)[0], (Outcome::Skip, false));
 }
