@@ -5,12 +5,14 @@ pub mod arch;
 pub mod axes;
 pub mod canary;
 pub mod claim;
+pub mod download;
 pub mod event;
 #[cfg(feature = "host")]
 pub mod expand;
 pub mod fleet;
 pub mod kernel;
 pub mod lock;
+pub mod locked_stack;
 pub mod matrix;
 #[cfg(feature = "host")]
 pub(crate) mod nearest;
