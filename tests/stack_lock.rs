@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use ctk_matrix::model::locked_stack::LockedPackages;
+use ctk_matrix::model::locked_stack::{LockedPackage, LockedPackages};
 use ctk_matrix::model::matrix::{Toolkit, ToolkitSource};
 use ctk_matrix::model::place::{Place, Provisioned};
 use ctk_matrix::model::record::{Source, SourceKind};
@@ -61,6 +61,12 @@ fn edit(scene: &Scene, change: impl FnOnce(&mut Value)) {
     std::fs::write(scene.path().join("ctk.lock"), value.to_string()).unwrap();
 }
 
+/// What was asked of wheels themselves, and not of what is said about them.
+fn wheels(index: &Index) -> Vec<String> {
+    let of_wheel = |request: &String| request.contains(".whl") && !request.contains(".metadata");
+    index.requests().into_iter().filter(of_wheel).collect()
+}
+
 /// `lib 2.0.1, user 1.0`.
 fn resolved(ran: &Ran) -> String {
     let report = ran.report();
@@ -81,11 +87,8 @@ fn a_locked_run_has_the_same_packages_after_a_newer_version_appeared() {
         ran.stderr
     );
     // pip was content with what the index says of the wheels; the size is asked for, the wheel is not.
-    let wheels = |requests: Vec<String>| -> Vec<String> {
-        requests.into_iter().filter(|request| request.ends_with(".whl")).collect()
-    };
     let (lib, user) = ("/simple/lib/lib-2.0.1-py3-none-any.whl", "/simple/user/user-1.0-py3-none-any.whl");
-    assert_eq!(wheels(index.requests()), [format!("HEAD {user}"), format!("HEAD {lib}")]);
+    assert_eq!(wheels(&index), [format!("HEAD {user}"), format!("HEAD {lib}")]);
     let held = locked(&scene)["stacks"]["s"].clone();
     assert_eq!((&held["python"], &held["asked"]), (&json!(series()), &json!(["user"])));
     assert_eq!(held["machine"]["packages"][0]["name"], "lib");
@@ -184,7 +187,7 @@ fn packages_count_against_what_may_be_downloaded() {
     let ran = run(&scene, "out", &["--max-download", "1kB"]).assert_code(1);
     let reason = ran.cell(&["path=cupy"])["reason"].as_str().unwrap().to_owned();
     assert!(reason.starts_with("stack s: --max-download leaves 1.00 kB, and 1."), "{reason}");
-    assert!(!index.requests().iter().any(|request| request.starts_with("GET") && request.ends_with(".whl")));
+    assert!(wheels(&index).iter().all(|request| request.starts_with("HEAD ")), "{:?}", wheels(&index));
     run(&scene, "more", &["--max-download", "2kB"]).assert_code(0);
 }
 
@@ -213,7 +216,15 @@ async fn source_packages_and_what_comes_along_are_held_too() {
     let index = Index::serve();
     let scratch = tempfile::tempdir().unwrap();
     let cache = Cache::at(&scratch.path().join("cache")).unwrap();
-    let env = index.settings().into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+    // The index is named where a user names it, and not in the environment.
+    let home = scratch.path().join("home");
+    std::fs::create_dir_all(home.join(".config/pip")).unwrap();
+    let text = format!("[global]\nindex-url = {}\nno-cache-dir = true\n", index.url);
+    std::fs::write(home.join(".config/pip/pip.conf"), text).unwrap();
+    // pip takes no notice of settings that are empty.
+    let empty = ["XDG_CONFIG_HOME", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"].map(|name| (name, ""));
+    let env = [("HOME", home.to_str().unwrap())].into_iter().chain(empty);
+    let env = env.map(|(name, value)| (name.into(), value.into())).collect();
     let pip = Pip { env, ..Pip::default() };
     let stack = Stack {
         name: "s".into(),
@@ -224,7 +235,7 @@ async fn source_packages_and_what_comes_along_are_held_too() {
     let ask = LockAsk { stack: &stack, place: LockPlace::Machine, cache: &cache, pip: &pip, note };
     let held = stack::lock(&ask).await.unwrap();
     let names =
-        |held: &LockedPackages| -> Vec<String> { held.sources.iter().map(|package| package.requirement()).collect() };
+        |held: &LockedPackages| -> Vec<String> { held.sources.iter().map(LockedPackage::requirement).collect() };
     assert_eq!(names(&held), ["pycuda==1.0", "pytools==1.0"]);
     assert!(held.sources.iter().all(|package| package.sha256.is_some() && package.bytes.is_some()), "{held:?}");
 

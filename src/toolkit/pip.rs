@@ -81,6 +81,14 @@ impl Pip {
         self.python.to_string_lossy().into_owned()
     }
 
+    /// Where a user's pip settings are, for a command that gets another `HOME`.
+    pub(crate) fn settings_folder(&self) -> Option<OsString> {
+        let said = |name: &str| {
+            self.env.get(OsStr::new(name)).cloned().or_else(|| std::env::var_os(name)).filter(|text| !text.is_empty())
+        };
+        said("XDG_CONFIG_HOME").or_else(|| Some(Path::new(&said("HOME")?).join(".config").into()))
+    }
+
     fn stack_command(&self, order: &StackOrder<'_>, staging: &Path) -> Command {
         let mut command = Command::new(&self.python);
         if let StackWork::Choose { .. } = order.what {

@@ -33,16 +33,17 @@ impl Index {
         let log = std::fs::read_to_string(self.folder.path().join("requests")).unwrap();
         log.lines().map(ToOwned::to_owned).collect()
     }
-
-    /// pip's settings, by which it knows this index alone: the machine's own may name further places.
-    pub(crate) fn settings(&self) -> [(&'static str, &str); 4] {
-        settings(&self.url)
-    }
 }
 
-/// pip's settings for an index at an address.
-pub(crate) fn settings(url: &str) -> [(&'static str, &str); 4] {
-    [("PIP_INDEX_URL", url), ("PIP_CONFIG_FILE", "/dev/null"), ("PIP_NO_CACHE_DIR", "1"), ("PIP_FIND_LINKS", "")]
+/// pip's settings by which it knows the index at an address alone: the machine's own may name further places.
+pub(crate) fn settings(url: &str) -> [(&'static str, &str); 5] {
+    [
+        ("PIP_INDEX_URL", url),
+        ("PIP_EXTRA_INDEX_URL", ""),
+        ("PIP_FIND_LINKS", ""),
+        ("PIP_CONFIG_FILE", "/dev/null"),
+        ("PIP_NO_CACHE_DIR", "1"),
+    ]
 }
 
 impl Drop for Index {

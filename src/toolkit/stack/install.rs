@@ -123,12 +123,11 @@ impl Installer<'_> {
         };
         let target = environment.as_deref();
         let platform = target.map_or_else(|| platform(self.version, None), |_| Vec::new());
-        let chosen = match self.ask.locked {
-            Some(locked) => locked.packages.clone(),
-            None => {
-                let resolver = Resolver { cache: self.ask.cache, pip: self.ask.pip, version: self.version };
-                resolver.wheels(&staging, target, &platform, packages).await?
-            }
+        let chosen = if let Some(locked) = self.ask.locked {
+            locked.packages.clone()
+        } else {
+            let resolver = Resolver { cache: self.ask.cache, pip: self.ask.pip, version: self.version };
+            resolver.wheels(&staging, target, &platform, packages).await?
         };
         let mut arguments: Vec<OsString> = vec!["--only-binary=:all:".into()];
         if target.is_none() {
@@ -160,27 +159,28 @@ impl Installer<'_> {
         let mut path = OsString::from(toolkit.root.join("bin"));
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()));
-        let env = vec![
+        let mut env = vec![
             ("HOME".into(), home.into()),
             ("CUDA_ROOT".into(), toolkit.root.clone().into()),
             ("PATH".into(), path),
             // A wheel that another toolkit's build left there would be taken for this one's.
             ("PIP_NO_CACHE_DIR".into(), "1".into()),
         ];
+        // The index that the user's own settings name is still the one to ask.
+        env.extend(self.ask.pip.settings_folder().map(|folder| ("XDG_CONFIG_HOME".into(), folder)));
         let mut arguments: Vec<OsString> = vec!["--target".into(), staging.path().join("tree").into()];
         let interpreter = self.interpreter.map(|found| found.executable.clone());
         let order = StackOrder { target: interpreter.as_deref(), env, silence: COMPILE, what: StackWork::Check };
-        let found = match self.ask.locked {
-            Some(locked) => self.install_chosen(&staging, order, arguments, &locked.sources).await?,
+        let found = if let Some(locked) = self.ask.locked {
+            self.install_chosen(&staging, order, arguments, &locked.sources).await?
+        } else {
             // To ask first would cost a second build of the metadata, which takes longer than what there is to fetch.
-            None => {
-                let pinned: Vec<String> =
-                    base.iter().map(|package| format!("{}=={}", normalised(&package.name), package.version)).collect();
-                let constraints = staging.path().join("constraints.txt");
-                fs::write(&constraints, lines(&pinned)).map_err(failed)?;
-                arguments.extend(["--constraint".into(), constraints.into()]);
-                self.install(&staging, order, arguments, &lines(packages), packages, &|_| ()).await?
-            }
+            let pinned: Vec<String> =
+                base.iter().map(|package| format!("{}=={}", normalised(&package.name), package.version)).collect();
+            let constraints = staging.path().join("constraints.txt");
+            fs::write(&constraints, lines(&pinned)).map_err(failed)?;
+            arguments.extend(["--constraint".into(), constraints.into()]);
+            self.install(&staging, order, arguments, &lines(packages), packages, &|_| ()).await?
         };
         self.finish(entry, &staging, found, String::new()).await
     }

@@ -138,7 +138,8 @@ async fn made(
     interpreter: Option<&Interpreter>,
     binds: Vec<PathBuf>,
 ) -> Result<ReadyStack, StackError> {
-    let (sources, wheels): (Vec<String>, Vec<String>) = ask.stack.packages.iter().cloned().partition(is_source);
+    let (sources, wheels): (Vec<String>, Vec<String>) =
+        ask.stack.packages.iter().cloned().partition(|package| is_source(package));
     let installer = Installer { ask, version, interpreter };
     let Made { folder, packages, check } = installer.wheels(&wheels).await?;
 
@@ -189,7 +190,7 @@ async fn made(
 }
 
 /// Whether a package is built against the cell's toolkit.
-fn is_source(package: &String) -> bool {
+fn is_source(package: &str) -> bool {
     FROM_SOURCE.contains(&normalised(package).as_str())
 }
 

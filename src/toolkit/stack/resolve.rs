@@ -152,7 +152,8 @@ pub enum LockPlace {
 /// fetched: source packages, and wheels whose index tells neither their metadata nor their hash.
 pub async fn lock(ask: &LockAsk<'_>) -> Result<LockedPackages, StackError> {
     let Python::Version(version) = &ask.stack.python else { return installed().await };
-    let (sources, wheels): (Vec<String>, Vec<String>) = ask.stack.packages.iter().cloned().partition(is_source);
+    let (sources, wheels): (Vec<String>, Vec<String>) =
+        ask.stack.packages.iter().cloned().partition(|package| is_source(package));
     ask.cache.make()?;
     let resolver = Resolver { cache: ask.cache, pip: ask.pip, version };
     let staging = || Staging::create(ask.cache).map_err(|error| ask.cache.error(&ask.cache.staging(), NEEDED, &error));
