@@ -5,7 +5,7 @@ mod support;
 
 use std::process::Command;
 
-use support::index::Index;
+use support::index::{Index, settings};
 use support::{Ran, Scene};
 
 /// A note of these claims, beside one cell whose toolkit is there before the index is changed.
@@ -16,8 +16,7 @@ fn note(claims: &str) -> Scene {
 }
 
 fn run(scene: Scene, url: &str) -> Ran {
-    // The machine's own pip settings may name further places.
-    let scene = scene.env("PIP_INDEX_URL", url).env("PIP_CONFIG_FILE", "/dev/null").env("PIP_NO_CACHE_DIR", "1");
+    let scene = settings(url).into_iter().fold(scene, |scene, (name, value)| scene.env(name, value));
     scene.run(&["--engine", "process", "--gpu", "none", "--quiet"])
 }
 

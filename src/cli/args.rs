@@ -38,7 +38,9 @@ pub(crate) enum Subcommand {
     /// List or fetch toolkits.
     #[command(subcommand)]
     Toolkit(ToolkitArguments),
-    /// Write ctk.lock beside the matrix: the digests and hashes of what it stands for now. Nothing is pulled.
+    /// Write ctk.lock beside the matrix: the digests and hashes of what it stands for now.
+    ///
+    /// No image is pulled and nothing is installed. pip is asked what the packages of each stack become.
     Lock(LockArguments),
     /// Remove containers and temporary folders that a killed run left behind.
     Gc(GcArguments),
@@ -122,10 +124,12 @@ pub(crate) struct RunArguments {
     pub(crate) engine: EngineArgument,
     #[command(flatten)]
     pub(crate) images: ImageArguments,
-    /// The most that may be downloaded, wheels and images together: 2GB, 500MiB
+    /// The most that may be downloaded, wheels, images and the packages of stacks together, as far as their sizes are
+    /// told: 2GB, 500MiB
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) max_download: Option<u64>,
-    /// Use what ctk.lock beside the matrix holds, or say in what this machine differs from it.
+    /// Use what ctk.lock beside the matrix holds, or say in what this machine differs from it. Claims about packages are
+    /// about what the index gives today: they are not held to it.
     #[arg(long)]
     pub(crate) locked: bool,
     /// Whether there is to be a GPU (auto, required, none), or how it is to reach the container (request, runtime,

@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::model::arch::Arch;
 use crate::model::lock::{LOCK_SCHEMA, Lock};
 use crate::model::plan::Plan;
+use crate::model::wire;
 use crate::run::images::Images;
 use crate::run::provision::Provisioner;
 use crate::toolkit::{Cache, Pip};
@@ -64,7 +65,8 @@ fn existing(path: &Path) -> Result<Option<Lock>, Failure> {
 
 /// Ends a locked run before it starts if this machine or the matrix is not what the lock holds.
 pub(crate) async fn hold(provisioner: &Provisioner, plan: &Plan) -> Result<(), Failure> {
-    let drift = provisioner.drift(&plan.toolkits).await;
+    let mut drift = provisioner.drift(&plan.toolkits).await;
+    drift.extend(provisioner.stack_drift(plan).await);
     if drift.is_empty() {
         return Ok(());
     }
@@ -102,17 +104,15 @@ async fn make(arguments: &LockArguments) -> Result<Code, Failure> {
         lock: None,
         bench_glibc: None,
     };
-    let made = provisioner.lock(&plan.toolkits).await;
-    let mut new = made.map_err(|failure| Failure::new(Code::Engine, failure.reason))?;
+    let failed = |failure: wire::Failure| {
+        // pip's own lines, where there are some, say more than one can.
+        let detail = failure.detail.iter().flat_map(|detail| detail.lines());
+        Failure::new(Code::Engine, detail.fold(failure.reason.clone(), |text, line| format!("{text}\n  {line}")))
+    };
+    let mut new = provisioner.lock(&plan.toolkits).await.map_err(failed)?;
+    new.stacks = provisioner.lock_stacks(&plan, &new, &|line| eprintln!("{line}")).await.map_err(failed)?;
     let before = old.clone().unwrap_or_else(Lock::empty);
-    if !arguments.matrix.select.is_empty() {
-        // What was not selected stays as it is.
-        let rest = before.clone();
-        new.toolkits = rest.toolkits.into_iter().chain(new.toolkits).collect();
-        new.bases = rest.bases.into_iter().chain(new.bases).collect();
-    }
-    // Stacks are resolved by pip, not here.
-    new.stacks.clone_from(&before.stacks);
+    new.keep(&before, !arguments.matrix.select.is_empty());
     let changes = before.changes(&new);
     let lines: Vec<String> = changes.iter().map(ToString::to_string).collect();
     let lines = lines.join("\n") + "\n";
@@ -130,7 +130,8 @@ async fn make(arguments: &LockArguments) -> Result<Code, Failure> {
         None => {}
     }
     write(&path, &new).map_err(|error| Failure::caused(Code::Report, format!("cannot write {shown}"), error))?;
-    eprintln!("{shown} holds {} toolkits: commit it, and run with --locked", new.toolkits.len());
+    let stacks = if new.stacks.is_empty() { String::new() } else { format!(" and {} stacks", new.stacks.len()) };
+    eprintln!("{shown} holds {} toolkits{stacks}: commit it, and run with --locked", new.toolkits.len());
     Ok(Code::AsExpected)
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use serde_json::{Value, json};
+
 use super::args::{PlanArguments, PlanFormat};
 use super::context;
 use super::exit::{Code, Failure};
@@ -10,9 +12,11 @@ use crate::compat::predict::Predictor;
 use crate::model::arch::Arch;
 use crate::model::matrix::ToolkitSource;
 use crate::model::plan::Plan;
+use crate::model::stack::{Python, Stack};
 use crate::model::units;
 use crate::run::provision::wheels;
 use crate::toolkit::Cache;
+use crate::toolkit::stack::is_cached;
 
 /// Prints the plan.
 pub(crate) fn plan(arguments: &PlanArguments) -> Result<Code, Failure> {
@@ -23,13 +27,52 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<Code, Failure> {
     let matrix = context::matrix(&arguments.matrix)?;
     let plan = context::plan(&matrix, &arguments.matrix, native)?;
     let foreseen = Foreseen::of(&plan, &Predictor::new(&plan.kernels), None);
+    let cached = cached(&plan)?;
     context::print(&match arguments.format {
-        PlanFormat::Json => format!("{:#}\n", foreseen.json(&plan)),
-        PlanFormat::Text => text(&plan, &foreseen),
+        PlanFormat::Json => format!("{:#}\n", with_stacks(foreseen.json(&plan), &plan, &cached)),
+        PlanFormat::Text => text(&plan, &foreseen, &cached),
     })
 }
 
-fn text(plan: &Plan, foreseen: &Foreseen) -> String {
+/// Whether the cache has the packages of each stack.
+fn cached(plan: &Plan) -> Result<Vec<bool>, Failure> {
+    let Ok(cache) = Cache::locate() else { return Ok(vec![false; plan.stacks.len()]) };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::caused(Code::Engine, "cannot start the runtime", error))?;
+    let mut cached = Vec::new();
+    for stack in &plan.stacks {
+        cached.push(runtime.block_on(is_cached(stack, &cache)));
+    }
+    Ok(cached)
+}
+
+fn with_stacks(mut value: Value, plan: &Plan, cached: &[bool]) -> Value {
+    if !plan.stacks.is_empty() {
+        let stack = |(stack, cached): (&Stack, &bool)| json!({"name": stack.name, "python": stack.python.to_string(), "packages": stack.packages, "cached": cached});
+        value["stacks"] = plan.stacks.iter().zip(cached).map(stack).collect();
+    }
+    value
+}
+
+/// `lesson: Python 3.11 with numpy==1.26.4: in the cache`.
+fn stack_line(stack: &Stack, cached: bool) -> String {
+    let name = &stack.name;
+    match &stack.python {
+        Python::Host => format!("{name}: python3 of the machine or image, with what is installed for it"),
+        Python::Version(version) => {
+            let state = if cached {
+                "in the cache"
+            } else {
+                "pip resolves it when the run comes to it, and its size is said then"
+            };
+            format!("{name}: Python {version} with {}: {state}", stack.packages.join(", "))
+        }
+    }
+}
+
+fn text(plan: &Plan, foreseen: &Foreseen, cached: &[bool]) -> String {
     let mut out = format!(
         "{} cells in {} jobs, from {} (native is {})\n",
         plan.cells.len(),
@@ -57,6 +100,12 @@ fn text(plan: &Plan, foreseen: &Foreseen) -> String {
         let _ = writeln!(out, "  {}: {from}", toolkit.name);
     }
     let _ = writeln!(out, "  at most {} to download", units::bytes(total));
+    if !plan.stacks.is_empty() {
+        out.push_str("\nstacks\n");
+    }
+    for (stack, cached) in plan.stacks.iter().zip(cached) {
+        let _ = writeln!(out, "  {}", stack_line(stack, *cached));
+    }
     out.push_str("\ncells\n");
     for (index, cell) in plan.cells.iter().enumerate() {
         let _ = write!(out, "  {}", cell.id);

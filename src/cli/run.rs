@@ -118,6 +118,7 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         lock,
         bench_glibc: elf::glibc_floor(&bench),
     };
+    let locked = provisioner.lock.as_ref().map(|lock| lock.stacks.clone());
     lock::hold(&provisioner, &plan).await?;
     let lines = announce::announce(&mut provisioner, &rest, arguments.max_download).await?;
     if let Some(code) = signals.code() {
@@ -147,6 +148,8 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         measured: Mutex::default(),
         cache,
         pip: Pip::default(),
+        locked,
+        budget: provisioner.images.left(),
     };
     let mut watcher = Watcher::new(journal, begun, &arguments, &mut run, names);
     watcher.announce(&lines);
@@ -311,6 +314,7 @@ impl<'a> Watcher<'a> {
             }
             RunEvent::Started { .. }
             | RunEvent::Provision { .. }
+            | RunEvent::StackStep { .. }
             | RunEvent::JobStarted { .. }
             | RunEvent::JobStage { .. }
             | RunEvent::JobFinished { .. }

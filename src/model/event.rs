@@ -1,6 +1,7 @@
 //! What a run tells while it goes on: the one vocabulary that the runner emits and that the journal and the progress
 //! lines read. Its main type is [`RunEvent`].
 
+use super::download::PackageDownload;
 use super::outcome::Stage;
 use super::record::Record;
 use super::stack::StackRecord;
@@ -23,6 +24,13 @@ pub enum RunEvent {
         toolkit: String,
         /// How far it is.
         step: ProvisionStep,
+    },
+    /// The packages of a stack are being put on this machine.
+    StackStep {
+        /// The stack's name.
+        stack: String,
+        /// How far it is.
+        step: StackStep,
     },
     /// A stack of Python packages is on this machine, or what came of it is known.
     Stack(Box<StackRecord>),
@@ -93,4 +101,18 @@ pub enum ProvisionStep {
     Finished,
     /// It will not be there; the reason, in one line.
     Failed(String),
+}
+
+/// How far the packages of one stack are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StackStep {
+    /// It is known what pip will fetch.
+    Started(PackageDownload),
+    /// So many bytes are there.
+    Progress {
+        /// Bytes fetched so far.
+        done: u64,
+    },
+    /// They are there, or will not be: the cells say which.
+    Ended,
 }

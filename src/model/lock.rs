@@ -7,6 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::locked_stack::LockedStack;
 use super::version::Version;
 
 /// The version of the file's layout.
@@ -105,18 +106,6 @@ pub struct LockedFile {
     pub sha256: String,
 }
 
-/// A stack of Python packages, as it was resolved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LockedStack {
-    /// The Python that it was resolved for: `3.12`.
-    pub python: String,
-    /// What was asked for, as written: `cupy-cuda12x==13.6.0`.
-    pub asked: Vec<String>,
-    /// What that became, every package.
-    pub resolved: Vec<LockedFile>,
-}
-
 /// One line of the difference between two locks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
@@ -147,6 +136,27 @@ impl Lock {
     #[must_use]
     pub fn empty() -> Self {
         Self { schema: LOCK_SCHEMA, toolkits: BTreeMap::new(), bases: BTreeMap::new(), stacks: BTreeMap::new() }
+    }
+
+    /// Takes over from `old` what this one cannot tell: sizes that an index no longer tells and, where it was made of a
+    /// selection, what was not selected.
+    pub fn keep(&mut self, old: &Self, selection: bool) {
+        for (name, new) in &mut self.stacks {
+            if let Some(old) = old.stacks.get(name) {
+                let same = new.python == old.python && new.asked == old.asked;
+                new.keep(old, selection && same);
+            }
+        }
+        if selection {
+            fn both<T: Clone>(old: &BTreeMap<String, T>, new: &mut BTreeMap<String, T>) {
+                let rest = old.iter().filter(|(name, _)| !new.contains_key(*name));
+                let rest: Vec<_> = rest.map(|(name, entry)| (name.clone(), entry.clone())).collect();
+                new.extend(rest);
+            }
+            both(&old.toolkits, &mut self.toolkits);
+            both(&old.bases, &mut self.bases);
+            both(&old.stacks, &mut self.stacks);
+        }
     }
 
     /// What would have to change in this lock to make it `new`, in the order of the file.
@@ -198,6 +208,7 @@ fn flatten(entry: &str, field: &str, value: &Value, flat: &mut BTreeMap<(String,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::locked_stack::{LockedPackage, LockedPackages};
 
     fn wheel(name: &str, version: &str) -> LockedFile {
         LockedFile { name: name.into(), version: version.into(), bytes: 1, sha256: "00".into() }
@@ -239,7 +250,10 @@ mod tests {
 
     #[test]
     fn a_lock_with_a_stack_reads_back_and_an_unknown_field_is_refused() {
-        let stack = LockedStack { python: "3.12".into(), asked: vec!["a".into()], resolved: vec![wheel("a", "1")] };
+        let package = LockedPackage { name: "a".into(), version: "1".into(), bytes: None, sha256: Some("00".into()) };
+        let packages = LockedPackages { python: "3.12".into(), packages: vec![package], sources: Vec::new() };
+        let (machine, image) = (Some(packages), None);
+        let stack = LockedStack { python: "3.12".into(), asked: vec!["a".into()], machine, image };
         let lock = Lock { stacks: BTreeMap::from([("s".into(), stack)]), ..Lock::empty() };
         let text = serde_json::to_string(&lock).unwrap();
         assert_eq!(serde_json::from_str::<Lock>(&text).unwrap(), lock);

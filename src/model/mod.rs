@@ -5,6 +5,7 @@ pub mod arch;
 pub mod axes;
 pub mod canary;
 pub mod claim;
+pub mod download;
 pub mod event;
 #[cfg(feature = "host")]
 pub mod expand;
@@ -12,6 +13,7 @@ pub mod fleet;
 pub mod kernel;
 pub mod kernel_cache;
 pub mod lock;
+pub mod locked_stack;
 pub mod matrix;
 #[cfg(feature = "host")]
 pub(crate) mod nearest;

@@ -123,22 +123,6 @@ pub struct Built {
     pub packages: Vec<Package>,
 }
 
-impl StackRecord {
-    /// The resolved packages as a requirements file that pip holds to (`--require-hashes`), for `ctk.lock`.
-    #[must_use]
-    pub fn locked(&self) -> String {
-        let line = |package: &Package| match &package.sha256 {
-            Some(sha256) => format!("{}=={} --hash=sha256:{sha256}\n", normalised(&package.name), package.version),
-            None => format!("{}=={}\n", normalised(&package.name), package.version),
-        };
-        let built = self.built.iter().flat_map(|built| &built.packages);
-        let mut lines: Vec<String> = self.resolved.iter().chain(built).map(line).collect();
-        lines.sort();
-        lines.dedup();
-        lines.concat()
-    }
-}
-
 /// What a job is told of its stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackFiles {
@@ -179,26 +163,5 @@ mod tests {
             .filter(|family| stack.names(*family))
             .collect();
         assert_eq!(named, [Family::Cupy]);
-    }
-
-    #[test]
-    fn the_lock_is_a_requirements_file() {
-        let package = |name: &str, sha256: Option<&str>| Package {
-            name: name.into(),
-            version: "1.0".into(),
-            sha256: sha256.map(Into::into),
-            requires: Vec::new(),
-        };
-        let record = StackRecord {
-            name: "s".into(),
-            python: "3.11".into(),
-            python_version: "3.11.2".into(),
-            asked: vec!["b==1.0".into()],
-            resolved: vec![package("b_c", Some("00ff")), package("a", None)],
-            built: Vec::new(),
-            check: String::new(),
-            warnings: Vec::new(),
-        };
-        assert_eq!(record.locked(), "a==1.0\nb-c==1.0 --hash=sha256:00ff\n");
     }
 }

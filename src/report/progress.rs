@@ -11,7 +11,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::gate::Gate;
 use super::text::{clipped, defused};
-use crate::model::event::{ProvisionStep, RunEvent};
+use crate::model::event::{ProvisionStep, RunEvent, StackStep};
 use crate::model::record::Record;
 use crate::model::units;
 
@@ -110,6 +110,9 @@ fn line(event: &RunEvent) -> Option<String> {
                 ProvisionStep::Failed(reason) => format!("toolkit {toolkit}: failed: {}", clipped(reason, TEXT)),
             }
         }
+        RunEvent::StackStep { stack, step: StackStep::Started(download) } => {
+            format!("stack {}: {download}", clipped(stack, TEXT))
+        }
         RunEvent::JobStarted { job } => format!("{}: started", clipped(job, TEXT)),
         RunEvent::JobFinished { job } => format!("{}: ended", clipped(job, TEXT)),
         RunEvent::CellFinished(record) => return unexpected(record),
@@ -117,6 +120,7 @@ fn line(event: &RunEvent) -> Option<String> {
         RunEvent::ClaimFinished(claim) => format!("claim: {}: {}", clipped(&claim.says, TEXT), claim.verdict.name()),
         RunEvent::Cancelling => "interrupted: ending what runs".into(),
         RunEvent::Stack(_)
+        | RunEvent::StackStep { step: StackStep::Progress { .. } | StackStep::Ended, .. }
         | RunEvent::JobStage { .. }
         | RunEvent::JobNoise { .. }
         | RunEvent::Artifact { .. }
@@ -165,6 +169,17 @@ impl Board {
                 self.whole.enable_steady_tick(TICK);
             }
             RunEvent::Provision { toolkit, step } => self.provision(toolkit, step),
+            RunEvent::StackStep { stack, step } => {
+                let name = format!("stack {stack}");
+                match step {
+                    StackStep::Started(download) => {
+                        self.print(line(event));
+                        self.download(&name, download.total());
+                    }
+                    StackStep::Progress { done } => self.fetched(&name, *done),
+                    StackStep::Ended => self.remove(&name, |board| &mut board.downloads),
+                }
+            }
             RunEvent::JobStarted { job } => {
                 let bar = ProgressBar::no_length()
                     .with_style(style("{spinner} {prefix}  {msg}  {elapsed}"))
@@ -191,30 +206,36 @@ impl Board {
     }
 
     fn provision(&mut self, toolkit: &str, step: &ProvisionStep) {
+        let name = format!("toolkit {toolkit}");
         match step {
-            ProvisionStep::Started { bytes } => {
-                let bar = match bytes {
-                    Some(bytes) => ProgressBar::new(*bytes).with_style(style(
-                        "toolkit {prefix}  [{bar:30}] {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}",
-                    )),
-                    None => ProgressBar::no_length()
-                        .with_style(style("{spinner} toolkit {prefix}  {decimal_bytes}  {elapsed}")),
-                };
-                let bar = self.add(toolkit, bar);
-                bar.enable_steady_tick(TICK);
-                self.downloads.insert(toolkit.into(), bar);
-            }
-            ProvisionStep::Progress { done } => {
-                if let Some(bar) = self.downloads.get(toolkit) {
-                    bar.set_position(*done);
-                }
-            }
-            ProvisionStep::Finished => self.remove(toolkit, |board| &mut board.downloads),
+            ProvisionStep::Started { bytes } => self.download(&name, *bytes),
+            ProvisionStep::Progress { done } => self.fetched(&name, *done),
+            ProvisionStep::Finished => self.remove(&name, |board| &mut board.downloads),
             ProvisionStep::Failed(_) => {
-                self.remove(toolkit, |board| &mut board.downloads);
+                self.remove(&name, |board| &mut board.downloads);
                 let event = RunEvent::Provision { toolkit: toolkit.into(), step: step.clone() };
                 self.print(line(&event));
             }
+        }
+    }
+
+    /// A bar for what is being fetched, in the place of one that it has already.
+    fn download(&mut self, name: &str, bytes: Option<u64>) {
+        let bar = match bytes {
+            Some(bytes) => ProgressBar::new(bytes).with_style(style(
+                "{prefix}  [{bar:30}] {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}",
+            )),
+            None => ProgressBar::no_length().with_style(style("{spinner} {prefix}  {decimal_bytes}  {elapsed}")),
+        };
+        self.remove(name, |board| &mut board.downloads);
+        let bar = self.add(name, bar);
+        bar.enable_steady_tick(TICK);
+        self.downloads.insert(name.into(), bar);
+    }
+
+    fn fetched(&self, name: &str, done: u64) {
+        if let Some(bar) = self.downloads.get(name) {
+            bar.set_position(done);
         }
     }
 
@@ -272,6 +293,10 @@ mod tests {
         RunEvent::Provision { toolkit: "12.6".into(), step }
     }
 
+    fn stack(step: StackStep) -> RunEvent {
+        RunEvent::StackStep { stack: "s".into(), step }
+    }
+
     #[test]
     fn a_job_shows_its_path_and_stage_until_it_ends() {
         let mut board = board();
@@ -290,9 +315,18 @@ mod tests {
         board.event(&provision(ProvisionStep::Progress { done: 1 }));
         board.event(&provision(ProvisionStep::Started { bytes: Some(100) }));
         board.event(&provision(ProvisionStep::Progress { done: 40 }));
-        let bar = &board.downloads["12.6"];
+        let bar = &board.downloads["toolkit 12.6"];
         assert_eq!((bar.position(), bar.length()), (40, Some(100)));
         board.event(&provision(ProvisionStep::Failed("no network".into())));
+        assert!(board.downloads.is_empty());
+        board.event(&stack(StackStep::Started([Some(100)].into_iter().collect())));
+        board.event(&stack(StackStep::Progress { done: 40 }));
+        let bar = &board.downloads["stack s"];
+        assert_eq!((bar.position(), bar.length()), (40, Some(100)));
+        // Packages that are built from source come after the others.
+        board.event(&stack(StackStep::Started([None].into_iter().collect())));
+        assert_eq!((board.downloads.len(), board.downloads["stack s"].length()), (1, None));
+        board.event(&stack(StackStep::Ended));
         assert!(board.downloads.is_empty());
     }
 
@@ -303,6 +337,9 @@ mod tests {
             provision(ProvisionStep::Started { bytes: Some(12_700_000) }),
             provision(ProvisionStep::Progress { done: 1 }),
             provision(ProvisionStep::Failed("::error::\u{1b}[31mno\nnetwork ##[x]".into())),
+            stack(StackStep::Started([Some(212_000_000)].into_iter().collect())),
+            stack(StackStep::Progress { done: 1 }),
+            stack(StackStep::Ended),
             RunEvent::JobStarted { job: "toolkit=12.6".into() },
             RunEvent::JobStage { job: "toolkit=12.6".into(), cell: CELL.into(), stage: Stage::Build },
             RunEvent::JobNoise { job: "toolkit=12.6".into(), text: "noise".into() },
@@ -316,6 +353,7 @@ mod tests {
                 "7 cells in 1 job",
                 "toolkit 12.6: fetching 12.7 MB",
                 "toolkit 12.6: failed: ::error::\\u{1b}[31mno\\nnetwork ##\\[x]",
+                "stack s: 1 package, 212 MB to fetch (less what pip has cached)",
                 "toolkit=12.6: started",
                 "\\::add-mask::x",
             ]

@@ -8,7 +8,7 @@ use super::harvest::Harvest;
 use super::recorder::{JobContext, Recorder, mapped};
 use crate::compat::predict::Measured;
 use crate::engine::job::{EngineError, JobEnd, JobExit};
-use crate::model::event::{ProvisionStep, RunEvent};
+use crate::model::event::{ProvisionStep, RunEvent, StackStep};
 use crate::model::outcome::Stage;
 use crate::model::path::Family;
 use crate::model::place::Provisioned;
@@ -36,6 +36,13 @@ pub enum Input {
         toolkit: usize,
         /// The toolkit, or why not.
         result: Result<Box<Provisioned>, Failure>,
+    },
+    /// The packages of a stack moved on.
+    Stack {
+        /// The stack's name.
+        stack: String,
+        /// How far they are.
+        step: StackStep,
     },
     /// A job's program started.
     Started {
@@ -188,6 +195,7 @@ impl Dispatcher {
                 reaction.events.push(RunEvent::Provision { toolkit, step });
             }
             Input::Provisioned { toolkit, result } => self.provisioned(toolkit, result, &mut reaction),
+            Input::Stack { stack, step } => reaction.events.push(RunEvent::StackStep { stack, step }),
             Input::Started { job, nonce } => {
                 if let JobState::Running { decoder } = &mut self.jobs[job] {
                     *decoder = Some(Decoder::new(&nonce));

@@ -2,6 +2,7 @@
 //! Its main type is [`Images`]; the rest is the part of [`Provisioner`] that deals with them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use tokio::sync::{Mutex, watch};
@@ -28,8 +29,8 @@ pub struct Images {
     pub repository: String,
     /// How patiently they are pulled.
     pub pace: Pace,
-    /// What may still be downloaded of images whose size is not known beforehand; none if there is no limit.
-    left: Option<AtomicU64>,
+    /// What may still be downloaded of what has a size that is not known beforehand; none if there is no limit.
+    left: Option<Arc<AtomicU64>>,
     /// What a reference stood for when it was first looked at. It stands for that until the run ends, wherever its tag
     /// moves meanwhile.
     known: Mutex<HashMap<String, ImageFacts>>,
@@ -47,7 +48,13 @@ impl Images {
 
     /// Holds pulls whose size is not known beforehand to this many bytes together.
     pub fn allow(&mut self, bytes: u64) {
-        self.left = Some(AtomicU64::new(bytes));
+        self.left = Some(Arc::new(AtomicU64::new(bytes)));
+    }
+
+    /// The same limit, for packages whose size is known when pip has chosen them.
+    #[must_use]
+    pub fn left(&self) -> Option<Arc<AtomicU64>> {
+        self.left.clone()
     }
 }
 
@@ -230,7 +237,7 @@ impl Provisioner {
             Err(_) => None,
         };
         let bytes = remote.as_ref().and_then(|remote| remote.bytes);
-        let budget = self.images.left.as_ref().filter(|_| bytes.is_none());
+        let budget = self.images.left.as_deref().filter(|_| bytes.is_none());
         let ask = PullAsk { reference, bytes, budget, pace: self.images.pace, progress, note };
         tokio::select! {
             biased;

@@ -8,6 +8,7 @@ pub mod gpu_lock;
 pub mod harvest;
 pub mod images;
 mod locked;
+mod locked_stacks;
 mod measure;
 pub mod names;
 pub mod nonce;

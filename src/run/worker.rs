@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, OnceCell, mpsc, watch};
@@ -15,9 +16,12 @@ use crate::engine::Engine;
 use crate::engine::attach::{Attach, GpuChoice};
 use crate::engine::job::{BenchTask, EngineError, JobEvent, JobSpec};
 use crate::model::canary::Canary;
+use crate::model::event::StackStep;
+use crate::model::locked_stack::{LockedPackages, LockedStack};
 use crate::model::outcome::Stage;
-use crate::model::place::Provisioned;
+use crate::model::place::{Place, Provisioned};
 use crate::model::plan::Plan;
+use crate::model::stack::{Python, Stack};
 use crate::model::wire::{Failure, GpuWish, HostLaunches, Request, Task, ToolkitFiles, WIRE};
 use crate::toolkit::stack::{self, ReadyStack, StackAsk};
 use crate::toolkit::{Cache, Pip};
@@ -53,6 +57,10 @@ pub struct Worker {
     pub cache: Cache,
     /// How their packages are fetched.
     pub pip: Pip,
+    /// What stacks are held to; none in a run without `--locked`.
+    pub locked: Option<BTreeMap<String, LockedStack>>,
+    /// What may still be downloaded; none if there is no limit.
+    pub budget: Option<Arc<AtomicU64>>,
 }
 
 impl Worker {
@@ -122,17 +130,39 @@ impl Worker {
         let used = planned.cells.iter().any(|cell| self.plan.cells[*cell].axes.path.family.is_python());
         let stack = &self.plan.stacks[planned.stack.filter(|_| used)?];
         let note = |text| drop(tell.send(Input::Note(text)));
-        let by_everyone = matches!(self.engine, Engine::Docker(_));
-        let (cache, pip) = (&self.cache, &self.pip);
-        let ask = StackAsk { stack, toolkit: provisioned, cache, pip, by_everyone, locked: None, note: &note };
+        let step = |step| drop(tell.send(Input::Stack { stack: stack.name.clone(), step }));
         let failure = |reason, detail| Failure { stage: Stage::Provision, code: None, reason, detail };
-        Some(tokio::select! {
+        let locked = match self.locked(stack, &provisioned.place) {
+            Ok(locked) => locked,
+            Err(reason) => return Some(Err(failure(format!("stack {}: {reason}", stack.name), None))),
+        };
+        let ask = StackAsk {
+            stack,
+            toolkit: provisioned,
+            cache: &self.cache,
+            pip: &self.pip,
+            by_everyone: matches!(self.engine, Engine::Docker(_)),
+            locked,
+            budget: self.budget.as_deref(),
+            progress: &step,
+            note: &note,
+        };
+        let made = tokio::select! {
             biased;
             Ok(_) = cancel.wait_for(|cancelled| *cancelled) => Err(failure("interrupted".into(), None)),
             made = stack::provide(&ask) => made.map_err(|error| {
                 failure(format!("stack {}: {error}", stack.name), error.detail().map(ToOwned::to_owned))
             }),
-        })
+        };
+        step(StackStep::Ended);
+        Some(made)
+    }
+
+    /// What a stack is held to here. What is installed for a Python already was held against the lock before the run.
+    fn locked(&self, stack: &Stack, place: &Place) -> Result<Option<&LockedPackages>, String> {
+        let Some(locked) = self.locked.as_ref().filter(|_| stack.python != Python::Host) else { return Ok(None) };
+        let held = locked.get(&stack.name).ok_or("it is not in ctk.lock")?;
+        held.at(matches!(place, Place::Image { .. })).map(Some)
     }
 
     async fn run_once(

@@ -87,6 +87,10 @@ pub(super) fn decisive(output: &str) -> String {
     let lines: Vec<String> = output.lines().map(clean).filter(|line| !line.is_empty()).collect();
     let decides = |line: &String| {
         let line = line.trim_start();
+        // What pip says of the feature that it was asked to use.
+        if line.contains("lazily downloaded wheels") {
+            return false;
+        }
         ["ERROR", "WARNING", "Expected sha256", "Got  ", "error:"].iter().any(|start| line.starts_with(start))
             || line.contains("No module named")
             || line.contains("Error: ")

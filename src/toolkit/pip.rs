@@ -81,15 +81,37 @@ impl Pip {
         self.python.to_string_lossy().into_owned()
     }
 
+    /// Where a user's pip settings are, for a command that gets another `HOME`.
+    pub(crate) fn settings_folder(&self) -> Option<OsString> {
+        let said = |name: &str| {
+            self.env.get(OsStr::new(name)).cloned().or_else(|| std::env::var_os(name)).filter(|text| !text.is_empty())
+        };
+        said("XDG_CONFIG_HOME").or_else(|| Some(Path::new(&said("HOME")?).join(".config").into()))
+    }
+
     fn stack_command(&self, order: &StackOrder<'_>, staging: &Path) -> Command {
         let mut command = Command::new(&self.python);
-        command.args(["-m", "pip"]);
-        if let Some(target) = order.target {
-            command.arg("--python").arg(target);
+        if let StackWork::Choose { .. } = order.what {
+            // Its own arguments are the interpreter, a pip that is not known yet, and the file for sizes.
+            command.arg(staging.join("resolve.py")).arg(order.target.unwrap_or(Path::new(""))).arg("");
+            command.arg(staging.join("sizes.json"));
+        } else {
+            command.args(["-m", "pip"]);
+            if let Some(target) = order.target {
+                command.arg("--python").arg(target);
+            }
         }
         match &order.what {
             StackWork::Check => {
                 command.arg("check");
+            }
+            StackWork::Choose { arguments, requirements } => {
+                command.args(["install", "--dry-run", "--ignore-installed", "--no-input", "--progress-bar", "off"]);
+                // Without this feature, pip fetches whole wheels to read what they need.
+                command.arg("--use-feature=fast-deps");
+                self.patience(&mut command);
+                command.arg("--report").arg(staging.join("report.json")).args(arguments);
+                command.arg("-r").arg(requirements);
             }
             StackWork::Install { arguments, requirements } => {
                 command.args(["install", "--no-input", "--progress-bar", "off"]);
@@ -274,6 +296,14 @@ pub(crate) struct StackOrder<'a> {
 pub(crate) enum StackWork<'a> {
     /// `pip check`.
     Check,
+    /// `pip install --dry-run` by `staging/resolve.py`, with a report in `staging/report.json`, and sizes in
+    /// `staging/sizes.json`.
+    Choose {
+        /// Options beyond those that every choice has.
+        arguments: Vec<OsString>,
+        /// The requirements file.
+        requirements: &'a Path,
+    },
     /// `pip install`, with a report in `staging/report.json`.
     Install {
         /// Options beyond those that every install has.

@@ -1,7 +1,11 @@
-"""Makes a small package index and serves it on 127.0.0.1, for the tests of claims and stacks. Prints the port.
+"""Makes a small package index and serves it on 127.0.0.1, for the tests of claims, stacks and locks. Prints the port.
 
-`lib` lost its `row_stack` in 2.0; 2.1 is yanked, 2.2rc1 a pre-release, 3.0 needs a Python that is not out yet.
-`pycuda` comes as source: the C of 9999.1 does not compile, and 9999.2 can be built.
+    python3 index.py FOLDER                            makes it and serves it
+    python3 index.py FOLDER NAME VERSION [NEED...]     adds a package to one that is served
+
+What was asked of it is in FOLDER/requests. `lib` lost its `row_stack` in 2.0; 2.1 is yanked, 2.2rc1 a pre-release, 3.0
+needs a Python that is not out yet. `pycuda` comes as source with a build of its own: 1.0 needs nothing but Python, the C
+of 9999.1 does not compile, and 9999.2 can be built.
 """
 
 import hashlib
@@ -16,6 +20,7 @@ root = sys.argv[1]
 os.chdir(root)
 
 GOOD = "__version__ = '{v}'\ndef row_stack(rows):\n    return rows\n"
+WITHOUT_METADATA = ["strict"]
 GONE = "__version__ = '{v}'\n"
 PACKAGES = [
     ("lib", "1.9", GOOD, [], {}),
@@ -31,10 +36,18 @@ PACKAGES = [
     ("driver", "1.0", "raise ImportError('libcuda.so.1: cannot open shared object file')\n", [], {}),
     ("crash", "1.0", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", [], {}),
     ("loud", "1.0", "print('CTK-PROBE {}')\n__version__ = '1.0'\n", [], {}),
+    ("pytools", "1.0", "", [], {}),
 ]
 
-# A build backend that lies in the source package itself, so that a build needs nothing from an index.
-BACKEND = """
+# A build that needs nothing but Python: the wheel is the file beside it.
+BACKEND = """import os, shutil
+WHEEL = "pycuda-1.0-py3-none-any.whl"
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    shutil.copy(WHEEL, os.path.join(folder, WHEEL))
+    return WHEEL
+"""
+# Another, which compiles a file of C first.
+COMPILER = """
 import os, subprocess, zipfile
 
 def info(folder):
@@ -60,14 +73,15 @@ def build_wheel(folder, settings=None, metadata=None):
         out.writestr(name + "/RECORD", "")
     return "pycuda-{v}-py3-none-any.whl"
 """
-PROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-SOURCES = [
-    ("pycuda", "9999.1", "#include <cudaProfiler.h>\nint answer(void) { return NO_SUCH_NAME; }\n"),
-    ("pycuda", "9999.2", "#include <cudaProfiler.h>\nint answer(void) { return 42; }\n"),
+COMPILED = [
+    ("9999.1", "#include <cudaProfiler.h>\nint answer(void) { return NO_SUCH_NAME; }\n"),
+    ("9999.2", "#include <cudaProfiler.h>\nint answer(void) { return 42; }\n"),
 ]
+PROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 
-pages = {}
-for name, version, text, needs, facts in PACKAGES:
+
+def wheel_of(folder, name, version, text, needs, facts):
+    """Writes a wheel and its metadata, and says how the wheel is called."""
     file = f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
@@ -75,8 +89,7 @@ for name, version, text, needs, facts in PACKAGES:
     if "python" in facts:
         metadata += f"Requires-Python: {facts['python']}\n"
     wheel = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    os.makedirs(f"simple/{name}", exist_ok=True)
-    with zipfile.ZipFile(f"simple/{name}/{file}", "w") as out:
+    with zipfile.ZipFile(f"{folder}/{file}", "w") as out:
         for path, body in [
             (f"{name}.py", text.replace("{v}", version)),
             (f"{info}/METADATA", metadata),
@@ -84,37 +97,86 @@ for name, version, text, needs, facts in PACKAGES:
             (f"{info}/RECORD", ""),
         ]:
             out.writestr(path, body)
-    digest = hashlib.sha256(open(f"simple/{name}/{file}", "rb").read()).hexdigest()
+    with open(f"{folder}/{file}.metadata", "w") as out:
+        out.write(metadata)
+    return file
+
+
+def digest_of(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def link_to(name, version, text, needs, facts):
+    """Adds a wheel, and gives its line on the page."""
+    folder = f"simple/{name}"
+    os.makedirs(folder, exist_ok=True)
+    file = wheel_of(folder, name, version, text, needs, facts)
+    digest = digest_of(f"{folder}/{file}")
     marks = ' data-yanked="broken"' if facts.get("yanked") else ""
     if "python" in facts:
         marks += f' data-requires-python="{facts["python"].replace(">", "&gt;")}"'
-    pages.setdefault(name, []).append(f'<a href="{file}#sha256={digest}"{marks}>{file}</a><br>')
-for name, version, wrapper in SOURCES:
-    file = f"{name}-{version}.tar.gz"
-    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-    os.makedirs(f"simple/{name}", exist_ok=True)
-    with tarfile.open(f"simple/{name}/{file}", "w:gz") as out:
-        for path, body in [
-            ("PKG-INFO", metadata),
-            ("pyproject.toml", PROJECT),
-            ("backend.py", BACKEND.replace("{v}", version)),
-            ("wrapper.c", wrapper),
-        ]:
-            member = tarfile.TarInfo(f"{name}-{version}/{path}")
-            member.size = len(body)
-            out.addfile(member, io.BytesIO(body.encode()))
-    digest = hashlib.sha256(open(f"simple/{name}/{file}", "rb").read()).hexdigest()
-    pages.setdefault(name, []).append(f'<a href="{file}#sha256={digest}">{file}</a><br>')
-for name, links in pages.items():
-    with open(f"simple/{name}/index.html", "w") as page:
-        page.write("<!DOCTYPE html><html><body>" + "\n".join(links) + "</body></html>")
+    if name not in WITHOUT_METADATA:
+        marks += f' data-dist-info-metadata="sha256={digest_of(f"{folder}/{file}.metadata")}"'
+    return f'<a href="{file}#sha256={digest}"{marks}>{file}</a><br>\n'
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
+def source_link():
+    """Adds `pycuda` as source, and gives its line."""
+    os.makedirs("source/pycuda-1.0")
+    os.makedirs("simple/pycuda")
+    wheel_of("source/pycuda-1.0", "pycuda", "1.0", "", ["pytools"], {})
+    for path, text in [("backend.py", BACKEND), ("pyproject.toml", PROJECT)]:
+        with open(f"source/pycuda-1.0/{path}", "w") as out:
+            out.write(text)
+    file = "pycuda-1.0.tar.gz"
+    with tarfile.open(f"simple/pycuda/{file}", "w:gz") as out:
+        out.add("source/pycuda-1.0", "pycuda-1.0")
+    return f'<a href="{file}#sha256={digest_of(f"simple/pycuda/{file}")}">{file}</a>\n'
+
+
+def compiled_links():
+    """Adds the versions of `pycuda` that are compiled, and gives their lines."""
+    lines = ""
+    for version, wrapper in COMPILED:
+        file = f"pycuda-{version}.tar.gz"
+        with tarfile.open(f"simple/pycuda/{file}", "w:gz") as out:
+            for path, body in [
+                ("PKG-INFO", f"Metadata-Version: 2.1\nName: pycuda\nVersion: {version}\n"),
+                ("pyproject.toml", PROJECT),
+                ("backend.py", COMPILER.replace("{v}", version)),
+                ("wrapper.c", wrapper),
+            ]:
+                member = tarfile.TarInfo(f"pycuda-{version}/{path}")
+                member.size = len(body)
+                out.addfile(member, io.BytesIO(body.encode()))
+        lines += f'<a href="{file}#sha256={digest_of(f"simple/pycuda/{file}")}">{file}</a>\n'
+    return lines
+
+
+def write(name, line):
+    with open(f"simple/{name}/index.html", "a") as page:
+        if page.tell() == 0:
+            page.write("<!DOCTYPE html>\n")
+        page.write(line)
+
+
+if len(sys.argv) > 2:
+    name, version, *needs = sys.argv[2:]
+    write(name, link_to(name, version, "", needs, {}))
+    sys.exit()
+for package in PACKAGES:
+    write(package[0], link_to(*package))
+write("pycuda", source_link())
+write("pycuda", compiled_links())
+
+
+class Logged(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
-        pass
+        with open("requests", "a") as log:
+            log.write(f"{self.command} {self.path}\n")
 
 
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Logged)
 print(server.server_address[1], flush=True)
 server.serve_forever()

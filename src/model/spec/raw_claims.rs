@@ -20,7 +20,7 @@ pub struct RawClaim {
     /// What must be observed of each of these cells.
     #[serde(default)]
     pub observe: Option<RawObserve>,
-    /// pip chooses versions, and installs nothing.
+    /// pip chooses versions among what its index gives today, with `run --locked` too, and installs nothing.
     #[serde(default)]
     pub resolve: Option<RawResolve>,
     /// A module is imported in a throw-away environment.

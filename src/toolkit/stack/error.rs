@@ -74,6 +74,46 @@ pub enum StackError {
         /// The files.
         lacks: String,
     },
+    /// What the index has is not what the lock holds.
+    #[error(
+        "{requirement} is not the file that ctk.lock holds: its SHA-256 differs; if the index was to change it, `ctk-matrix lock --update` takes what it has now, else ask who runs the index"
+    )]
+    NotLocked {
+        /// `numpy==1.26.4`.
+        requirement: String,
+        /// pip's lines.
+        detail: String,
+    },
+    /// The lock holds nothing of a package.
+    #[error(
+        "ctk.lock does not hold what is built of {package}: `ctk-matrix lock --update`, with a Python {python} on the machine"
+    )]
+    Unlocked {
+        /// The package.
+        package: String,
+        /// The Python.
+        python: String,
+    },
+    /// A file that the index gives without a hash, and that came from somewhere else.
+    #[error(
+        "the index gives no SHA-256 of {requirement}, so it cannot be locked: name another index, or another version"
+    )]
+    NoHash {
+        /// The requirement.
+        requirement: String,
+    },
+    /// More would be fetched than the user allowed.
+    #[error(
+        "--max-download leaves {}, and {} of packages would be fetched: allow more",
+        crate::model::units::bytes(*left),
+        crate::model::units::bytes(*bytes)
+    )]
+    TooMuch {
+        /// The packages' size, as far as it is known.
+        bytes: u64,
+        /// What may still be fetched.
+        left: u64,
+    },
     /// pip is too old.
     #[error("`{python} -m pip` is older than 22.3, which stacks need: `{python} -m pip install --upgrade pip`")]
     OldPip {
@@ -94,14 +134,18 @@ impl StackError {
     #[must_use]
     pub fn detail(&self) -> Option<&str> {
         match self {
-            Self::NoMatch { detail, .. } | Self::Conflict { detail, .. } | Self::Build { detail, .. } => {
-                Some(detail.as_str()).filter(|detail| !detail.is_empty())
-            }
+            Self::NoMatch { detail, .. }
+            | Self::Conflict { detail, .. }
+            | Self::Build { detail, .. }
+            | Self::NotLocked { detail, .. } => Some(detail.as_str()).filter(|detail| !detail.is_empty()),
             Self::Provision(error) => error.detail(),
             Self::NoPython { .. }
             | Self::NoHostPython
             | Self::Unreadable { .. }
             | Self::ToolkitLacks { .. }
+            | Self::Unlocked { .. }
+            | Self::NoHash { .. }
+            | Self::TooMuch { .. }
             | Self::OldPip { .. } => None,
         }
     }

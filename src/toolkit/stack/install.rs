@@ -5,10 +5,10 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde::Deserialize;
-
+use super::super::cache::Cache;
 use super::super::diagnosis::PipEnd;
 use super::super::error::ProvisionError;
 use super::super::lock::{self, Lock, Tried};
@@ -18,16 +18,18 @@ use super::super::tree;
 use super::entry::StackEntry;
 use super::error::StackError;
 use super::python::Interpreter;
+use super::report::{self, Installed};
+use super::resolve::{Resolver, platform};
 use super::{StackAsk, site_packages};
+use crate::model::download::PackageDownload;
+use crate::model::event::StackStep;
+use crate::model::locked_stack::{LockedPackage, all_hashed, requirements};
 use crate::model::place::Place;
 use crate::model::stack::{Package, normalised};
 
 /// Disk for an environment whose size nobody knows beforehand. Measured: CuPy 13.6, cuda.core, numba-cuda and NumPy take
 /// 584 MB, and their wheels, which pip keeps meanwhile, 200 MB.
-const NEEDED: u64 = 1 << 30;
-
-/// The newest glibc that wheels for another Python are asked for: that of Debian 13 and newer than Ubuntu 24.04's.
-const NEWEST_GLIBC: u32 = 39;
+pub(super) const NEEDED: u64 = 1 << 30;
 
 /// One source file of `PyCUDA` takes its compiler 20 s on a core of its own, and minutes on a busy machine.
 const COMPILE: Duration = Duration::from_mins(15);
@@ -48,49 +50,11 @@ pub(super) struct Made {
     pub(super) check: String,
 }
 
-/// pip's installation report, as far as it is used.
-#[derive(Deserialize)]
-struct Report {
-    install: Vec<Installed>,
-}
-
-#[derive(Deserialize)]
-struct Installed {
-    metadata: Metadata,
-    #[serde(default)]
-    download_info: DownloadInfo,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    name: String,
-    version: String,
-    #[serde(default)]
-    requires_dist: Vec<String>,
-}
-
-#[derive(Deserialize, Default)]
-struct DownloadInfo {
-    #[serde(default)]
-    archive_info: ArchiveInfo,
-}
-
-#[derive(Deserialize, Default)]
-struct ArchiveInfo {
-    #[serde(default)]
-    hashes: std::collections::BTreeMap<String, String>,
-}
-
 impl Installer<'_> {
     /// The environment of what comes as wheels.
     pub(super) async fn wheels(&self, packages: &[String]) -> Result<Made, StackError> {
-        let python = self.interpreter.map_or_else(
-            || format!("of an image, {}", self.version),
-            |found| format!("{} {}", found.version, found.executable.display()),
-        );
-        let mut parts = vec!["wheels".to_owned(), python, self.ask.locked.unwrap_or_default().to_owned()];
-        parts.extend(sorted(packages));
-        let entry = StackEntry::new(self.ask.cache, &format!("py{}", self.version), &parts);
+        let locked = self.ask.locked.map(|locked| locked.packages.as_slice());
+        let entry = wheels_entry(self.ask.cache, self.version, self.interpreter, locked, packages);
         self.ready(&entry, packages, |staging| self.make_wheels(&entry, staging, packages)).await
     }
 
@@ -100,6 +64,13 @@ impl Installer<'_> {
         let python = self.interpreter.map(|found| format!("{} {}", found.version, found.executable.display()));
         let mut parts = vec!["sources".to_owned(), python.unwrap_or_default(), toolkit.root.display().to_string()];
         parts.push(self.ask.toolkit.source.reference.clone());
+        if let Some(locked) = self.ask.locked {
+            if locked.sources.is_empty() {
+                let (package, python) = (packages.join(", "), self.version.to_owned());
+                return Err(StackError::Unlocked { package, python });
+            }
+            parts.push(requirements(&locked.sources));
+        }
         parts.extend(sorted(packages));
         parts.extend(base.iter().map(|package| format!("{}=={}", package.name, package.version)));
         let entry = StackEntry::new(self.ask.cache, &format!("py{}-built", self.version), &parts);
@@ -143,36 +114,28 @@ impl Installer<'_> {
         let failed = |error: io::Error| self.ask.cache.error(staging.path(), NEEDED, &error);
         let site = tree.join(site_packages(self.version));
         fs::create_dir_all(&site).map_err(failed)?;
-        let mut arguments: Vec<OsString> = vec!["--only-binary=:all:".into()];
-        let target = if let Some(interpreter) = self.interpreter {
-            environment(&tree, interpreter).map_err(failed)?;
-            Some(tree.join("bin/python3"))
+        let environment = match self.interpreter {
+            Some(interpreter) => {
+                environment(&tree, interpreter).map_err(failed)?;
+                Some(tree.join("bin/python3"))
+            }
+            None => None,
+        };
+        let target = environment.as_deref();
+        let platform = target.map_or_else(|| platform(self.version, None), |_| Vec::new());
+        let chosen = if let Some(locked) = self.ask.locked {
+            locked.packages.clone()
         } else {
-            arguments.extend(["--implementation", "cp", "--python-version", self.version].map(OsString::from));
-            for glibc in (17..=NEWEST_GLIBC).rev() {
-                arguments.extend(["--platform".into(), format!("manylinux_2_{glibc}_x86_64").into()]);
-            }
-            arguments.extend(["--platform", "manylinux2014_x86_64", "--target"].map(OsString::from));
-            arguments.push(site.into());
-            None
+            let resolver = Resolver { cache: self.ask.cache, pip: self.ask.pip, version: self.version };
+            resolver.wheels(&staging, target, &platform, packages).await?
         };
-        let (target, env) = (target.as_deref(), Vec::new());
-        let requirements = match self.ask.locked {
-            Some(locked) => {
-                arguments.extend(["--require-hashes", "--no-deps"].map(OsString::from));
-                locked.to_owned()
-            }
-            None => lines(packages),
-        };
-        let found = self
-            .install(
-                &staging,
-                StackOrder { target, env, silence: Duration::ZERO, what: StackWork::Check },
-                arguments,
-                &requirements,
-                packages,
-            )
-            .await?;
+        let mut arguments: Vec<OsString> = vec!["--only-binary=:all:".into()];
+        if target.is_none() {
+            arguments.extend(platform);
+            arguments.extend(["--target".into(), site.into()]);
+        }
+        let order = StackOrder { target, env: Vec::new(), silence: Duration::ZERO, what: StackWork::Check };
+        let found = self.install_chosen(&staging, order, arguments, &chosen).await?;
         let check = match target {
             Some(target) => check(self.ask.pip, Some(target), staging.path()).await,
             None => "not asked: the environment is for a Python that is not on this machine".into(),
@@ -193,26 +156,77 @@ impl Installer<'_> {
         fs::create_dir_all(&home).map_err(failed)?;
         // What PyCUDA's own build reads; cuRAND is not among what the toolkit must have.
         fs::write(home.join(".aksetup-defaults.py"), toolkit.settings()).map_err(failed)?;
-        let pinned: Vec<String> =
-            base.iter().map(|package| format!("{}=={}", normalised(&package.name), package.version)).collect();
-        let constraints = staging.path().join("constraints.txt");
-        fs::write(&constraints, lines(&pinned)).map_err(failed)?;
         let mut path = OsString::from(toolkit.root.join("bin"));
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()));
-        let env = vec![
+        let mut env = vec![
             ("HOME".into(), home.into()),
             ("CUDA_ROOT".into(), toolkit.root.clone().into()),
             ("PATH".into(), path),
             // A wheel that another toolkit's build left there would be taken for this one's.
             ("PIP_NO_CACHE_DIR".into(), "1".into()),
         ];
-        let mut arguments: Vec<OsString> = vec!["--constraint".into(), constraints.into(), "--target".into()];
-        arguments.push(staging.path().join("tree").into());
+        // The index that the user's own settings name is still the one to ask.
+        env.extend(self.ask.pip.settings_folder().map(|folder| ("XDG_CONFIG_HOME".into(), folder)));
+        let mut arguments: Vec<OsString> = vec!["--target".into(), staging.path().join("tree").into()];
         let interpreter = self.interpreter.map(|found| found.executable.clone());
         let order = StackOrder { target: interpreter.as_deref(), env, silence: COMPILE, what: StackWork::Check };
-        let found = self.install(&staging, order, arguments, &lines(packages), packages).await?;
+        let found = if let Some(locked) = self.ask.locked {
+            self.install_chosen(&staging, order, arguments, &locked.sources).await?
+        } else {
+            // To ask first would cost a second build of the metadata, which takes longer than what there is to fetch.
+            let pinned: Vec<String> =
+                base.iter().map(|package| format!("{}=={}", normalised(&package.name), package.version)).collect();
+            let constraints = staging.path().join("constraints.txt");
+            fs::write(&constraints, lines(&pinned)).map_err(failed)?;
+            arguments.extend(["--constraint".into(), constraints.into()]);
+            self.install(&staging, order, arguments, &lines(packages), packages, &|_| ()).await?
+        };
         self.finish(entry, &staging, found, String::new()).await
+    }
+
+    /// Installs exactly these packages, after saying how much that is to fetch.
+    async fn install_chosen(
+        &self,
+        staging: &Staging,
+        order: StackOrder<'_>,
+        mut arguments: Vec<OsString>,
+        chosen: &[LockedPackage],
+    ) -> Result<Vec<Package>, StackError> {
+        let download: PackageDownload = chosen.iter().map(|package| package.bytes).collect();
+        self.spend(download.bytes)?;
+        (self.ask.progress)(StackStep::Started(download));
+        // Unpacking makes more of the bytes: the bar stops at the size of what is fetched.
+        let (most, total) = (AtomicU64::new(0), download.total().unwrap_or(u64::MAX));
+        let tick = |size: u64| {
+            let done = size.min(total);
+            if most.fetch_max(done, Ordering::Relaxed) < done {
+                (self.ask.progress)(StackStep::Progress { done });
+            }
+        };
+        arguments.push("--no-deps".into());
+        if all_hashed(chosen) {
+            arguments.push("--require-hashes".into());
+        }
+        let names: Vec<String> = chosen.iter().map(LockedPackage::requirement).collect();
+        let found = self.install(staging, order, arguments, &requirements(chosen), &names, &tick).await;
+        found.map_err(|error| match error {
+            StackError::Provision(ProvisionError::HashMismatch { requirement, detail })
+                if self.ask.locked.is_some() =>
+            {
+                StackError::NotLocked { requirement, detail }
+            }
+            other => other,
+        })
+    }
+
+    /// Takes the bytes from what may still be downloaded.
+    fn spend(&self, bytes: u64) -> Result<(), StackError> {
+        let Some(budget) = self.ask.budget else { return Ok(()) };
+        match budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)) {
+            Ok(_) => Ok(()),
+            Err(left) => Err(StackError::TooMuch { bytes, left }),
+        }
     }
 
     /// Runs pip, and reads its report.
@@ -223,29 +237,21 @@ impl Installer<'_> {
         arguments: Vec<OsString>,
         requirements: &str,
         packages: &[String],
+        tick: &(dyn Fn(u64) + Send + Sync),
     ) -> Result<Vec<Package>, StackError> {
         let failed = |error: io::Error| self.ask.cache.error(staging.path(), NEEDED, &error);
         let file = staging.path().join("requirements.txt");
         fs::write(&file, requirements).map_err(failed)?;
         fs::create_dir_all(staging.path().join("tmp")).map_err(failed)?;
         let order = StackOrder { what: StackWork::Install { arguments, requirements: &file }, ..order };
-        let (end, output) = self.ask.pip.stack(&order, staging.path(), &|_| ()).await?;
+        let (end, output) = self.ask.pip.stack(&order, staging.path(), tick).await?;
         if end != PipEnd::Code(0) {
             let full = ProvisionError::DiskFull { folder: self.ask.cache.root().into(), needed: NEEDED };
             let program = self.ask.pip.program();
             return Err(StackError::of_pip(&program, self.version, packages, end, &output.joined(), full));
         }
-        let text = fs::read(staging.path().join("report.json")).map_err(failed)?;
-        let report: Report = serde_json::from_slice(&text).map_err(|error| failed(error.into()))?;
-        let package = |installed: Installed| Package {
-            name: installed.metadata.name,
-            version: installed.metadata.version,
-            sha256: installed.download_info.archive_info.hashes.get("sha256").cloned(),
-            requires: installed.metadata.requires_dist,
-        };
-        let mut found: Vec<Package> = report.install.into_iter().map(package).collect();
-        found.sort_by_key(|package| normalised(&package.name));
-        Ok(found)
+        let installed = report::read(&staging.path().join("report.json")).map_err(failed)?;
+        Ok(installed.into_iter().map(Installed::package).collect())
     }
 
     async fn finish(
@@ -267,6 +273,23 @@ impl Installer<'_> {
     }
 }
 
+/// Where the wheels of `packages` lie for a Python: an interpreter of the machine, or an image's.
+pub(super) fn wheels_entry(
+    cache: &Cache,
+    version: &str,
+    interpreter: Option<&Interpreter>,
+    locked: Option<&[LockedPackage]>,
+    packages: &[String],
+) -> StackEntry {
+    let python = interpreter.map_or_else(
+        || format!("of an image, {version}"),
+        |found| format!("{} {}", found.version, found.executable.display()),
+    );
+    let mut parts = vec!["wheels".to_owned(), python, locked.map(requirements).unwrap_or_default()];
+    parts.extend(sorted(packages));
+    StackEntry::new(cache, &format!("py{version}"), &parts)
+}
+
 /// What `pip check` says for an interpreter, in one line.
 pub(super) async fn check(pip: &Pip, target: Option<&Path>, staging: &Path) -> String {
     let order = StackOrder { target, env: Vec::new(), silence: Duration::ZERO, what: StackWork::Check };
@@ -283,7 +306,7 @@ pub(super) async fn check(pip: &Pip, target: Option<&Path>, staging: &Path) -> S
 }
 
 /// A virtual environment without a pip of its own: where the interpreter is, and a link to it.
-fn environment(tree: &Path, interpreter: &Interpreter) -> io::Result<()> {
+pub(super) fn environment(tree: &Path, interpreter: &Interpreter) -> io::Result<()> {
     let program = fs::canonicalize(&interpreter.executable)?;
     let home = program.parent().unwrap_or(Path::new("/")).display();
     let settings = format!("home = {home}\ninclude-system-site-packages = false\nversion = {}\n", interpreter.version);
@@ -298,7 +321,7 @@ fn sorted(packages: &[String]) -> Vec<String> {
     packages
 }
 
-fn lines(packages: &[String]) -> String {
+pub(super) fn lines(packages: &[String]) -> String {
     packages.iter().flat_map(|package| [package.as_str(), "\n"]).collect()
 }
 

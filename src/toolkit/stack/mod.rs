@@ -8,15 +8,21 @@ mod entry;
 mod error;
 mod install;
 mod python;
+mod report;
+mod resolve;
 mod warnings;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 
 pub use self::error::StackError;
 use self::install::{Installer, Made};
 use self::python::Interpreter;
+pub use self::resolve::{LockAsk, LockPlace, installed, lock};
 use super::cache::Cache;
 use super::pip::Pip;
+use crate::model::event::StackStep;
+use crate::model::locked_stack::LockedPackages;
 use crate::model::path::Family;
 use crate::model::place::{Place, Provisioned};
 use crate::model::stack::{Built, Package, Python, Stack, StackFiles, StackRecord, normalised};
@@ -40,8 +46,12 @@ pub struct StackAsk<'a> {
     pub pip: &'a Pip,
     /// Whether a container is to see it: then every user must be able to read it.
     pub by_everyone: bool,
-    /// The requirements file of a lock, with hashes, that the run is held to.
-    pub locked: Option<&'a str>,
+    /// What the run is held to.
+    pub locked: Option<&'a LockedPackages>,
+    /// What may still be downloaded; none if there is no limit. It is taken from as far as sizes are known.
+    pub budget: Option<&'a AtomicU64>,
+    /// Told how far the packages are, where some are fetched.
+    pub progress: &'a (dyn Fn(StackStep) + Send + Sync),
     /// Told what is worth a line.
     pub note: &'a (dyn Fn(String) + Send + Sync),
 }
@@ -128,9 +138,8 @@ async fn made(
     interpreter: Option<&Interpreter>,
     binds: Vec<PathBuf>,
 ) -> Result<ReadyStack, StackError> {
-    let is_source = |package: &&String| FROM_SOURCE.contains(&normalised(package).as_str());
-    let wheels: Vec<String> = ask.stack.packages.iter().filter(|package| !is_source(package)).cloned().collect();
-    let sources: Vec<String> = ask.stack.packages.iter().filter(is_source).cloned().collect();
+    let (sources, wheels): (Vec<String>, Vec<String>) =
+        ask.stack.packages.iter().cloned().partition(|package| is_source(package));
     let installer = Installer { ask, version, interpreter };
     let Made { folder, packages, check } = installer.wheels(&wheels).await?;
 
@@ -178,6 +187,19 @@ async fn made(
             ..record(ask.stack)
         },
     })
+}
+
+/// Whether a package is built against the cell's toolkit.
+fn is_source(package: &str) -> bool {
+    FROM_SOURCE.contains(&normalised(package).as_str())
+}
+
+/// Whether an unlocked run would find the wheels of a stack in the cache. No network is needed to tell.
+pub async fn is_cached(stack: &Stack, cache: &Cache) -> bool {
+    let Python::Version(version) = &stack.python else { return true };
+    let wheels: Vec<String> = stack.packages.iter().filter(|package| !is_source(package)).cloned().collect();
+    let interpreter = Interpreter::of_version(version).await.ok();
+    install::wheels_entry(cache, version, interpreter.as_ref(), None, &wheels).complete().is_some()
 }
 
 /// Where a virtual environment has its packages.
