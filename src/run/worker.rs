@@ -9,15 +9,16 @@ use tokio::sync::{Mutex, OnceCell, mpsc, watch};
 
 use super::dispatcher::{Input, JobReport};
 use super::gpu::{GpuSetup, Search};
+use super::provision::{Provisioner, failure};
 use super::{nonce, requirement};
 use crate::compat::predict::Measured;
 use crate::engine::Engine;
 use crate::engine::attach::{Attach, GpuChoice};
 use crate::engine::job::{BenchTask, EngineError, JobEvent, JobSpec};
 use crate::model::canary::Canary;
-use crate::model::outcome::Stage;
 use crate::model::place::Provisioned;
 use crate::model::plan::Plan;
+use crate::model::stack::{NOT_TESTED, Python};
 use crate::model::wire::{Failure, GpuWish, Request, Task, ToolkitFiles, WIRE};
 use crate::toolkit::stack::{self, ReadyStack, StackAsk};
 use crate::toolkit::{Cache, Pip};
@@ -49,6 +50,8 @@ pub struct Worker {
     pub canary: OnceCell<Canary>,
     /// What was measured of toolkits that the catalogue does not know, by name.
     pub measured: Mutex<BTreeMap<String, Option<Measured>>>,
+    /// How it looks at images.
+    pub provisioner: Arc<Provisioner>,
     /// Where stacks of Python packages are made.
     pub cache: Cache,
     /// How their packages are fetched.
@@ -66,6 +69,11 @@ impl Worker {
     ) -> JobReport {
         let nonce = nonce::random();
         let mut attempts = 0;
+        let placed = match self.on_base(job, provisioned, cancel).await {
+            Ok(placed) => placed,
+            Err(failure) => return JobReport::unplaced(failure),
+        };
+        let provisioned = placed.as_ref().unwrap_or(provisioned);
         let search = Search {
             engine: &self.engine,
             host: &self.host,
@@ -106,7 +114,7 @@ impl Worker {
                 let _ = tell.send(Input::Note(format!("{}: the engine was lost, and tried once more", spec.job)));
                 continue;
             }
-            return JobReport { end, attach: name, measured, attempts, stack };
+            return JobReport { end, attach: name, measured, attempts, stack, unplaced: None };
         }
     }
 
@@ -124,13 +132,25 @@ impl Worker {
         let note = |text| drop(tell.send(Input::Note(text)));
         let by_everyone = matches!(self.engine, Engine::Docker(_));
         let (cache, pip) = (&self.cache, &self.pip);
-        let ask = StackAsk { stack, toolkit: provisioned, cache, pip, by_everyone, locked: None, note: &note };
-        let failure = |reason, detail| Failure { stage: Stage::Provision, code: None, reason, detail };
+        if let (Some(base), false) = (&stack.base, by_everyone) {
+            let why = "child processes have no images: say --engine docker";
+            return Some(Err(failure(format!("{NOT_TESTED}stack {} runs on image {base}, and {why}", stack.name))));
+        }
+        let image = match self.in_image(stack, provisioned).await {
+            Ok(image) => image,
+            Err(failure) => return Some(Err(failure)),
+        };
+        let image = image.as_ref();
+        let ask = StackAsk { stack, toolkit: provisioned, cache, pip, by_everyone, locked: None, image, note: &note };
+        if let (Python::Version(version), Some(image), None) = (&stack.python, image, &provisioned.dir) {
+            return Some(self.baked(&ask, version, image, &cancel).await);
+        }
         Some(tokio::select! {
             biased;
-            Ok(_) = cancel.wait_for(|cancelled| *cancelled) => Err(failure("interrupted".into(), None)),
+            Ok(_) = cancel.wait_for(|cancelled| *cancelled) => Err(failure("interrupted".into())),
             made = stack::provide(&ask) => made.map_err(|error| {
-                failure(format!("stack {}: {error}", stack.name), error.detail().map(ToOwned::to_owned))
+                let detail = error.detail().map(ToOwned::to_owned);
+                Failure { detail, ..failure(format!("stack {}: {error}", stack.name)) }
             }),
         })
     }
@@ -199,10 +219,11 @@ impl Worker {
             stack: stack.map(|ready| ready.files.clone()),
         };
         let folders = stack.map(|ready| ready.folders.clone()).unwrap_or_default();
+        let place = stack.and_then(|ready| ready.place.as_ref()).unwrap_or(&provisioned.place);
         JobSpec {
             run: self.run.clone(),
             job: planned.id.clone(),
-            place: provisioned.place.clone(),
+            place: place.clone(),
             task: BenchTask::Run { request: Box::new(request), toolkit_dir: provisioned.dir.clone(), folders },
             attach,
             limits: plan.limits,

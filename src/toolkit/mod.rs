@@ -17,6 +17,7 @@ pub mod image;
 mod lock;
 pub mod packages;
 pub mod pip;
+mod pip_config;
 mod python;
 pub mod stack;
 mod staging;

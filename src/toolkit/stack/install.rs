@@ -17,17 +17,14 @@ use super::super::staging::Staging;
 use super::super::tree;
 use super::entry::StackEntry;
 use super::error::StackError;
+use super::image::Target;
 use super::python::Interpreter;
 use super::{StackAsk, site_packages};
-use crate::model::place::Place;
 use crate::model::stack::{Package, normalised};
 
 /// Disk for an environment whose size nobody knows beforehand. Measured: CuPy 13.6, cuda.core, numba-cuda and NumPy take
 /// 584 MB, and their wheels, which pip keeps meanwhile, 200 MB.
 const NEEDED: u64 = 1 << 30;
-
-/// The newest glibc that wheels for another Python are asked for: that of Debian 13 and newer than Ubuntu 24.04's.
-const NEWEST_GLIBC: u32 = 39;
 
 /// One source file of `PyCUDA` takes its compiler 20 s on a core of its own, and minutes on a busy machine.
 const COMPILE: Duration = Duration::from_mins(15);
@@ -39,6 +36,8 @@ pub(super) struct Installer<'a> {
     pub(super) version: &'a str,
     /// None where the Python is an image's.
     pub(super) interpreter: Option<&'a Interpreter>,
+    /// The image's Python, where it is one.
+    pub(super) image: Option<Target<'a>>,
 }
 
 /// An environment that is there.
@@ -85,7 +84,7 @@ impl Installer<'_> {
     /// The environment of what comes as wheels.
     pub(super) async fn wheels(&self, packages: &[String]) -> Result<Made, StackError> {
         let python = self.interpreter.map_or_else(
-            || format!("of an image, {}", self.version),
+            || self.image.map(|target| target.key()).unwrap_or_default(),
             |found| format!("{} {}", found.version, found.executable.display()),
         );
         let mut parts = vec!["wheels".to_owned(), python, self.ask.locked.unwrap_or_default().to_owned()];
@@ -148,15 +147,15 @@ impl Installer<'_> {
             environment(&tree, interpreter).map_err(failed)?;
             Some(tree.join("bin/python3"))
         } else {
-            arguments.extend(["--implementation", "cp", "--python-version", self.version].map(OsString::from));
-            for glibc in (17..=NEWEST_GLIBC).rev() {
-                arguments.extend(["--platform".into(), format!("manylinux_2_{glibc}_x86_64").into()]);
+            if let Some(target) = self.image {
+                target.environment(&tree).map_err(failed)?;
+                arguments.extend(target.options());
             }
-            arguments.extend(["--platform", "manylinux2014_x86_64", "--target"].map(OsString::from));
             arguments.push(site.into());
             None
         };
         let (target, env) = (target.as_deref(), Vec::new());
+        let reader = self.image.and_then(|target| target.reader).map(|reader| reader.executable.as_path());
         let requirements = match self.ask.locked {
             Some(locked) => {
                 arguments.extend(["--require-hashes", "--no-deps"].map(OsString::from));
@@ -167,7 +166,7 @@ impl Installer<'_> {
         let found = self
             .install(
                 &staging,
-                StackOrder { target, env, silence: Duration::ZERO, what: StackWork::Check },
+                StackOrder { target: target.or(reader), env, silence: Duration::ZERO, what: StackWork::Check },
                 arguments,
                 &requirements,
                 packages,
@@ -175,7 +174,7 @@ impl Installer<'_> {
             .await?;
         let check = match target {
             Some(target) => check(self.ask.pip, Some(target), staging.path()).await,
-            None => "not asked: the environment is for a Python that is not on this machine".into(),
+            None => self.image.map(|target| target.unchecked()).unwrap_or_default(),
         };
         self.finish(entry, &staging, found, check).await
     }
@@ -316,11 +315,6 @@ impl BuildToolkit {
             toolkit: toolkit.clone(),
             lacks: lacks.into(),
         };
-        if let Place::Image { .. } = ask.toolkit.place {
-            return Err(lacks(
-                "folder on this machine: bake it into an image, and use that as `base:` with `python: host`",
-            ));
-        }
         let roots = || ask.toolkit.roots.iter().cloned();
         let Some(root) = roots().find(|root| root.join("include/cudaProfiler.h").is_file()) else {
             return Err(lacks("include/cudaProfiler.h"));
