@@ -15,7 +15,7 @@ ARG BASE=nvidia/cuda:12.6.3-devel-ubuntu24.04
 # The image with the Python: its own, else its distribution's.
 FROM ${BASE} AS python
 ARG PYTHON=3.12
-USER root
+USER 0
 RUN set -eu; \
     fail() { echo "ctk-error: $1" >&2; exit 1; }; \
     if ! command -v "python${PYTHON}" >/dev/null; then \
@@ -27,7 +27,7 @@ RUN set -eu; \
         there=$(apt-cache search --names-only '^python3\.[0-9]+$' | cut -d' ' -f1 | sort -V | tr '\n' ' '); \
         fail "the image's distribution has no python${PYTHON}: it has ${there:-no Python }; name one of these, or another image"; \
       fi; \
-      DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "python${PYTHON}" >/dev/null \
+      DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-unsafe-io "python${PYTHON}" >/dev/null \
         || fail "python${PYTHON} cannot be installed from the image's distribution"; \
       rm -rf /var/lib/apt/lists/*; \
     fi
@@ -38,7 +38,6 @@ ARG PYTHON
 ARG CUDA=/usr/local/cuda
 # `yes` leaves packages out that cannot be built from source, and writes down why.
 ARG KEEP_GOING=no
-ARG PIP_OPTIONS=
 ARG CTK_STAGE=by-hand
 ARG CTK_OWNER=unknown
 LABEL ctk-matrix.stage=${CTK_STAGE} ctk-matrix.owner=${CTK_OWNER}
@@ -62,7 +61,7 @@ RUN set -eu; \
       command -v apt-get >/dev/null || fail "the image lacks what its Python packages need ($packages), and has no apt-get to install it with: put it into the image"; \
       echo "ctk: installing$(printf ' %s' $packages), for the build alone"; \
       apt-get update -qq || fail "the image lacks $packages, and its distribution's packages cannot be fetched"; \
-      DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null \
+      DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-unsafe-io $packages >/dev/null \
         || fail "the image lacks what its Python packages need ($packages), and its distribution does not give it"; \
     fi; \
     if "$python" -c 'import ensurepip' 2>/dev/null; then \
@@ -78,7 +77,7 @@ RUN set -eu; \
     if /ctk/pip install --help | grep -q -e --report; then report="--report /ctk/wheels.json"; fi; \
     if [ -s /ctk/requirements.txt ]; then \
       echo "ctk: installing packages for Python ${PYTHON}"; \
-      /ctk/pip install --only-binary=:all: ${PIP_OPTIONS} $report -r /ctk/requirements.txt; \
+      /ctk/pip install --only-binary=:all: $report -r /ctk/requirements.txt; \
     fi
 # PyCUDA wants the toolkit's profiler header and a libcuda to link with; cuRAND only where it is there.
 RUN set -eu; \

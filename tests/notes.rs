@@ -3,35 +3,10 @@
 
 mod support;
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
+use support::index::Index;
 use support::{Ran, Scene};
-
-/// Serves `tests/support/index.py` until it is dropped.
-struct Index {
-    child: Child,
-    url: String,
-    _folder: tempfile::TempDir,
-}
-
-impl Index {
-    fn serve() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/index.py");
-        let mut child = Command::new("python3").arg(script).arg(folder.path()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut port = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).unwrap();
-        Self { child, url: format!("http://127.0.0.1:{}/simple/", port.trim()), _folder: folder }
-    }
-}
-
-impl Drop for Index {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// A note of these claims, beside one cell whose toolkit is there before the index is changed.
 fn note(claims: &str) -> Scene {

@@ -115,7 +115,7 @@ impl Worker {
             // What the Dockerfile says itself, and what takes pip minutes.
             let told = line.strip_prefix("ctk: ").or_else(|| {
                 let line = line.trim_start();
-                (line.starts_with("Building wheel for ") && line.ends_with("'started'")).then_some(line)
+                (line.starts_with("Building wheel for ") && line.ends_with(": started")).then_some(line)
             });
             if let Some(told) = told {
                 (ask.note)(format!("stack {name}: {told}"));

@@ -1,4 +1,4 @@
-"""Makes a small package index and serves it on 127.0.0.1, for the tests of claims. Prints the port.
+"""Makes a small package index and serves it on 127.0.0.1, for the tests of claims and of stacks. Prints the port.
 
 `lib` lost its `row_stack` in 2.0; 2.1 is yanked, 2.2rc1 a pre-release, 3.0 needs a Python that is not out yet.
 """
@@ -14,6 +14,15 @@ os.chdir(root)
 
 GOOD = "__version__ = '{v}'\ndef row_stack(rows):\n    return rows\n"
 GONE = "__version__ = '{v}'\n"
+# Stands in for CuPy where there is no GPU: it has the one function that is asked for then.
+CUPY = """\
+import sys, types
+__version__ = '{v}'
+PTX = b'.version 8.5\\n.target sm_75\\n.address_size 64\\n.visible .entry vectorAdd() { ret; }\\n'
+cuda = types.ModuleType('cupy.cuda')
+cuda.nvrtc = types.SimpleNamespace(createProgram=lambda *_: 1, compileProgram=lambda *_: None, getCUBIN=lambda _: PTX)
+sys.modules['cupy.cuda'] = cuda
+"""
 PACKAGES = [
     ("lib", "1.9", GOOD, [], {}),
     ("lib", "1.10", GOOD, [], {}),
@@ -28,12 +37,15 @@ PACKAGES = [
     ("driver", "1.0", "raise ImportError('libcuda.so.1: cannot open shared object file')\n", [], {}),
     ("crash", "1.0", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", [], {}),
     ("loud", "1.0", "print('CTK-PROBE {}')\n__version__ = '1.0'\n", [], {}),
+    ("numpy", "0.0.1", GONE, [], {}),
+    ("cupy-cuda12x", "0.0.1", CUPY, ["numpy"], {"module": "cupy"}),
 ]
 
 pages = {}
 for name, version, text, needs, facts in PACKAGES:
-    file = f"{name}-{version}-py3-none-any.whl"
-    info = f"{name}-{version}.dist-info"
+    distribution = f"{name.replace('-', '_')}-{version}"
+    file = f"{distribution}-py3-none-any.whl"
+    info = f"{distribution}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     metadata += "".join(f"Requires-Dist: {need}\n" for need in needs)
     if "python" in facts:
@@ -42,7 +54,7 @@ for name, version, text, needs, facts in PACKAGES:
     os.makedirs(f"simple/{name}", exist_ok=True)
     with zipfile.ZipFile(f"simple/{name}/{file}", "w") as out:
         for path, body in [
-            (f"{name}.py", text.replace("{v}", version)),
+            (f"{facts.get('module', name)}.py", text.replace("{v}", version)),
             (f"{info}/METADATA", metadata),
             (f"{info}/WHEEL", wheel),
             (f"{info}/RECORD", ""),

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 pub(crate) mod daemon;
+pub(crate) mod index;
+pub(crate) mod python_image;
 pub(crate) mod stand_in;
 
 use std::collections::BTreeMap;

@@ -109,7 +109,7 @@ pub(super) async fn build(
         match answer {
             None => break Ok(()),
             Some(Ok(info)) => {
-                let text = info.stream.or(info.status).unwrap_or_default();
+                let text = plain(&info.stream.or(info.status).unwrap_or_default());
                 log.push(text.as_bytes(), KEPT);
                 lines.push(&text, ask.line);
             }
@@ -154,6 +154,17 @@ fn context(files: &[(String, Vec<u8>)]) -> std::io::Result<Vec<u8>> {
         tar.append_data(&mut header, name, &**content)?;
     }
     tar.into_inner()
+}
+
+/// A text without the colour that the engine gives to what a step wrote to its standard error.
+fn plain(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |mut out, part| {
+        let code = part.find(|c: char| !c.is_ascii_digit() && c != ';');
+        out.push_str(code.filter(|at| part[*at..].starts_with('m')).map_or(part, |at| &part[at + 1..]));
+        out
+    })
 }
 
 /// Cuts pieces of text into lines.
@@ -224,6 +235,12 @@ mod tests {
             lines.push(piece, &tell);
         }
         assert_eq!(*seen.lock().unwrap(), ["Step 1/2 : FROM a", " ---> b", "ctk: installing"]);
+    }
+
+    #[test]
+    fn what_a_step_wrote_to_its_standard_error_comes_without_colour() {
+        assert_eq!(plain("\u{1b}[91mctk-error: no\n\u{1b}[0mRemoving\u{1b}[1;31m"), "ctk-error: no\nRemoving");
+        assert_eq!(plain("a [0m b"), "a [0m b");
     }
 
     #[test]
