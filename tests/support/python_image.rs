@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -45,7 +45,8 @@ impl PythonImage {
         let mut programs: Vec<String> = TOOLS.iter().map(|tool| which(tool)).collect();
         // Where `RUN` looks for it, whether or not that is the same folder.
         programs.extend(["/bin/sh".to_owned(), bench.to_owned(), program.clone()]);
-        programs.extend(files.iter().filter(|file| file.ends_with(".so")).cloned());
+        programs
+            .extend(files.iter().filter(|file| Path::new(file).extension().is_some_and(|end| end == "so")).cloned());
         let listed = Command::new("ldd").args(&programs).args(needs).output().unwrap().stdout;
         let listed = String::from_utf8(listed).unwrap();
         let libraries = listed.split_whitespace().filter(|word| word.starts_with('/') && !word.ends_with(':'));
@@ -99,7 +100,7 @@ pub(crate) fn remove(name: &str) {
 
 fn which(tool: &str) -> String {
     let found = ["/usr/bin", "/bin"].map(|folder| format!("{folder}/{tool}"));
-    found.into_iter().find(|path| std::path::Path::new(path).exists()).unwrap_or_else(|| panic!("there is no {tool}"))
+    found.into_iter().find(|path| Path::new(path).exists()).unwrap_or_else(|| panic!("there is no {tool}"))
 }
 
 fn run(mut command: Command) {
