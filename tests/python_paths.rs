@@ -43,6 +43,7 @@ fn provided(packages: &[&str], cache: &Path, pip: &Pip) -> Result<ReadyStack, St
         name: "s".into(),
         python: Python::Version(python_version().into()),
         packages: packages.iter().map(ToString::to_string).collect(),
+        base: None,
     };
     provided_stack(&stack, cache, pip)
 }
@@ -60,10 +61,20 @@ fn provided_stack(stack: &Stack, cache: &Path, pip: &Pip) -> Result<ReadyStack, 
         notes: Vec::new(),
     };
     let cache = Cache::at(cache).unwrap();
-    let (locked, budget) = (None, None);
+    let (locked, budget, image) = (None, None, None);
     let (progress, note) = (&drop, &drop);
-    let ask =
-        StackAsk { stack, toolkit: &toolkit, cache: &cache, pip, by_everyone: true, locked, budget, progress, note };
+    let ask = StackAsk {
+        stack,
+        toolkit: &toolkit,
+        cache: &cache,
+        pip,
+        by_everyone: true,
+        locked,
+        image,
+        budget,
+        progress,
+        note,
+    };
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(provide(&ask))
 }
 
@@ -354,7 +365,8 @@ fn each_thing_that_can_be_wrong_with_a_stack_has_its_own_words() {
     let env = unreachable.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
     let error = fails(&["numpy==2.2.6"], Pip { env, ..Pip::default() });
     assert!(error.starts_with("pip cannot reach its package index"), "{error}");
-    let missing = Stack { name: "s".into(), python: Python::Version("3.99".into()), packages: vec!["numpy".into()] };
+    let missing =
+        Stack { name: "s".into(), python: Python::Version("3.99".into()), packages: vec!["numpy".into()], base: None };
     let error = provided_stack(&missing, scratch.path(), &Pip::default()).unwrap_err().to_string();
     assert!(error.starts_with("there is no Python 3.99 on this machine (there is 3."), "{error}");
     let left: Vec<PathBuf> =

@@ -230,6 +230,7 @@ async fn source_packages_and_what_comes_along_are_held_too() {
         name: "s".into(),
         python: Python::Version(series()),
         packages: vec!["lib==2.0".into(), "pycuda==1.0".into()],
+        base: None,
     };
     let note: &(dyn Fn(String) + Send + Sync) = &drop;
     let ask = LockAsk { stack: &stack, place: LockPlace::Machine, cache: &cache, pip: &pip, note };
@@ -243,8 +244,19 @@ async fn source_packages_and_what_comes_along_are_held_too() {
     let toolkit = toolkit(&scratch.path().join("toolkit"));
     let provide = async |locked: Option<&LockedPackages>| -> Result<ReadyStack, StackError> {
         let (toolkit, stack, cache, pip, budget, progress) = (&toolkit, &stack, &cache, &pip, None, &drop);
-        stack::provide(&StackAsk { stack, toolkit, cache, pip, by_everyone: true, locked, budget, progress, note })
-            .await
+        stack::provide(&StackAsk {
+            stack,
+            toolkit,
+            cache,
+            pip,
+            by_everyone: true,
+            locked,
+            image: None,
+            budget,
+            progress,
+            note,
+        })
+        .await
     };
     let built = |ready: &ReadyStack| -> Vec<String> {
         let packages = ready.record.built.iter().flat_map(|built| &built.packages);

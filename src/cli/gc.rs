@@ -1,10 +1,13 @@
 //! `ctk-matrix gc`: removes containers and temporary folders whose owner is gone.
 
+use std::fmt::Write as _;
+
 use super::args::GcArguments;
 use super::context::print;
 use super::exit::{Code, Failure};
 use crate::engine::docker::{Docker, Fate, GcItem};
 use crate::engine::leftovers::{self, Leftover};
+use crate::model::units;
 
 /// Removes, or names, every container and temporary folder of a run that no longer lives.
 pub(crate) fn gc(arguments: &GcArguments) -> Result<Code, Failure> {
@@ -24,6 +27,22 @@ pub(crate) fn gc(arguments: &GcArguments) -> Result<Code, Failure> {
         let mut text: String = items.iter().map(line).collect();
         if items.is_empty() {
             text = "there is no container of ctk-matrix\n".into();
+        }
+        if !arguments.dry_run {
+            let swept = docker.sweep_builds().await.map_err(|error| Failure::new(Code::Engine, error))?;
+            if swept > 0 {
+                let _ = writeln!(text, "{swept} layers of image builds that were killed: removed");
+            }
+        }
+        // A cache, and perhaps another user's: whoever wants the room says so.
+        let (images, bytes) = docker.built_images().await.map_err(|error| Failure::new(Code::Engine, error))?;
+        if images > 0 {
+            let size = units::bytes(bytes);
+            let _ = writeln!(
+                text,
+                "{images} images with stacks of Python packages ({size} with what they share): kept; `docker image prune \
+                 --all --filter label=ctk-matrix.python` removes them"
+            );
         }
         print(&text)?;
         let failed = items.iter().any(|item| matches!(item.fate, Fate::Failed(_)));

@@ -65,7 +65,7 @@ fn existing(path: &Path) -> Result<Option<Lock>, Failure> {
 
 /// Ends a locked run before it starts if this machine or the matrix is not what the lock holds.
 pub(crate) async fn hold(provisioner: &Provisioner, plan: &Plan) -> Result<(), Failure> {
-    let mut drift = provisioner.drift(&plan.toolkits).await;
+    let mut drift = provisioner.drift(plan).await;
     drift.extend(provisioner.stack_drift(plan).await);
     if drift.is_empty() {
         return Ok(());
@@ -109,7 +109,7 @@ async fn make(arguments: &LockArguments) -> Result<Code, Failure> {
         let detail = failure.detail.iter().flat_map(|detail| detail.lines());
         Failure::new(Code::Engine, detail.fold(failure.reason.clone(), |text, line| format!("{text}\n  {line}")))
     };
-    let mut new = provisioner.lock(&plan.toolkits).await.map_err(failed)?;
+    let mut new = provisioner.lock(&plan).await.map_err(failed)?;
     new.stacks = provisioner.lock_stacks(&plan, &new, &|line| eprintln!("{line}")).await.map_err(failed)?;
     let before = old.clone().unwrap_or_else(Lock::empty);
     new.keep(&before, !arguments.matrix.select.is_empty());

@@ -24,7 +24,7 @@ use crate::model::arch::Arch;
 use crate::model::claim::ClaimResult;
 use crate::model::event::RunEvent;
 use crate::model::matrix::{Matrix, Toolkit, ToolkitSource};
-use crate::model::plan::Plan;
+use crate::model::plan::{Job, Plan};
 use crate::model::record::{Record, Run};
 use crate::model::stack::StackRecord;
 use crate::report::claims;
@@ -136,8 +136,10 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         limit: Duration::from_millis(plan.limits.timeout_ms),
     };
     let recorder = Recorder { run: id.clone(), gpu: gpu.mode(), contended, names: names.clone(), rules };
+    let provisioner = Arc::new(provisioner);
     let worker = Worker {
         plan: Arc::clone(&rest),
+        provisioner: Arc::clone(&provisioner),
         engine,
         host: processes,
         gpu,
@@ -153,7 +155,7 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
     };
     let mut watcher = Watcher::new(journal, begun, &arguments, &mut run, names);
     watcher.announce(&lines);
-    let runner = Runner { worker: Arc::new(worker), provisioner: Arc::new(provisioner), recorder, slots };
+    let runner = Runner { worker: Arc::new(worker), provisioner, recorder, slots };
     let end = watcher.watch(runner, claims, &plan, &signals, cancel).await;
     watcher.finish(&end, &signals, &plan)
 }
@@ -333,6 +335,9 @@ impl<'a> Watcher<'a> {
                 let new =
                     stack.warnings.iter().filter(|text| !known.warnings.contains(text)).cloned().collect::<Vec<_>>();
                 known.warnings.extend(new);
+                let new = stack.images.iter().filter(|image| !known.images.contains(image)).cloned();
+                let new = new.collect::<Vec<_>>();
+                known.images.extend(new);
             }
             None => self.run.stacks.push(stack.clone()),
         }
@@ -417,7 +422,12 @@ fn uses_userland(plan: &Plan, engine: &Engine, source: SourceChoice) -> bool {
         ToolkitSource::Unsaid => source == SourceChoice::Wheels,
         ToolkitSource::Image(_) => false,
     };
-    matches!(engine, Engine::Process(_)) || plan.toolkits.iter().any(|toolkit| toolkit.base.is_none() && sure(toolkit))
+    let own_place = |job: &Job| {
+        let toolkit = &plan.toolkits[job.toolkit];
+        let base = job.stack.and_then(|stack| plan.stacks[stack].base.as_ref());
+        toolkit.base.is_none() && base.is_none() && sure(toolkit)
+    };
+    matches!(engine, Engine::Process(_)) || plan.jobs.iter().any(own_place)
 }
 
 /// Environment of this program that jobs get.

@@ -194,6 +194,7 @@ mod tests {
             name: "s".into(),
             python: Python::Version(python.into()),
             packages: packages.iter().map(ToString::to_string).collect(),
+            base: None,
         };
         let locked = LockedStack::of(&stack("3.11", &["NumPy==1.26.4", "lib"]));
         assert_eq!(locked.asks(&stack("3.11", &["lib", "NumPy==1.26.4"])), [""; 0]);

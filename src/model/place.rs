@@ -45,6 +45,15 @@ pub struct Provisioned {
     pub notes: Vec<String>,
 }
 
+/// An interpreter in an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImagePython {
+    /// `3.13`: what its name or its library's folder says.
+    pub version: String,
+    /// Its program, symbolic links followed: `/usr/bin/python3.13`.
+    pub program: PathBuf,
+}
+
 /// What an image on the machine is, read without starting it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ImageFacts {

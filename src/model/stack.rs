@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::matrix::{Toolkit, ToolkitSource};
+
 /// Opens the reason of a skip that lies with this machine and not with the stack: such a skip is foreseen.
 pub const NOT_TESTED: &str = "not tested here: ";
 
@@ -18,6 +20,9 @@ pub struct Stack {
     pub python: Python,
     /// What to install, as pip takes it: `numpy==1.26.4`. Empty for [`Python::Host`].
     pub packages: Vec<String>,
+    /// The image that its jobs run on, with that image's Python, where the toolkit has no image of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
 }
 
 /// The interpreter of a stack.
@@ -61,6 +66,23 @@ pub fn is_pinned(requirement: &str) -> bool {
 }
 
 impl Stack {
+    /// Why this stack and this toolkit cannot share a container: each names an image of its own.
+    #[must_use]
+    pub fn apart_from(&self, toolkit: &Toolkit) -> Option<String> {
+        let base = self.base.as_deref()?;
+        let (name, other) = (&toolkit.name, &self.name);
+        match (&toolkit.source, &toolkit.base) {
+            (ToolkitSource::Image(image), _) if image != base => Some(format!(
+                "toolkit {name} is in image {image}, and stack {other} runs on image {base}: a stack without `base` is \
+                 built into the toolkit's image"
+            )),
+            (_, Some(image)) if image != base => Some(format!(
+                "toolkit {name} runs on image {image}, and stack {other} on image {base}: name one of them"
+            )),
+            _ => None,
+        }
+    }
+
     /// Whether the packages name a distribution of this Python library.
     #[must_use]
     pub fn names(&self, family: super::path::Family) -> bool {
@@ -107,6 +129,9 @@ pub struct StackRecord {
     /// The toolkit that source packages were built against, and those packages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub built: Vec<Built>,
+    /// The images that its jobs ran on, where they were not on the host's own Python.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<StackImage>,
     /// What `pip check` said, or why it was not asked.
     pub check: String,
     /// What no resolver says: CUDA majors that are mixed, a package that lacks an upper bound.
@@ -121,6 +146,32 @@ pub struct Built {
     pub toolkit: String,
     /// The packages that were installed with it.
     pub packages: Vec<Package>,
+}
+
+/// The image that a stack's jobs with one toolkit ran on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackImage {
+    /// The toolkit entry's name.
+    pub toolkit: String,
+    /// The image that was named, by reference.
+    pub base: String,
+    /// Its id.
+    pub base_id: String,
+    /// Its interpreter: `/usr/bin/python3.13`.
+    pub python: PathBuf,
+    /// The image that was made from it, with the packages in it; none where they are bound into the base itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub built: Option<BuiltImage>,
+}
+
+/// An image that was made for a stack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuiltImage {
+    /// Its tag.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    /// Its id.
+    pub id: String,
 }
 
 /// What a job is told of its stack.
@@ -157,11 +208,42 @@ mod tests {
             name: "s".into(),
             python: Python::Version("3.11".into()),
             packages: vec!["cupy-cuda12x==13.6.0".into(), "numba==0.60.0".into()],
+            base: None,
         };
         let named: Vec<_> = [Family::CudaCore, Family::Cupy, Family::Numba, Family::Pycuda]
             .into_iter()
             .filter(|family| stack.names(*family))
             .collect();
         assert_eq!(named, [Family::Cupy]);
+    }
+
+    #[test]
+    fn a_stack_and_a_toolkit_that_name_different_images_stay_apart() {
+        let stack = Stack {
+            name: "py313".into(),
+            python: Python::Version("3.13".into()),
+            packages: Vec::new(),
+            base: Some("my-python".into()),
+        };
+        let toolkit = |source, base: Option<&str>| Toolkit {
+            name: "12.6".into(),
+            version: crate::model::version::Version::new(12, 6),
+            source,
+            base: base.map(Into::into),
+        };
+        let image = |name: &str| ToolkitSource::Image(name.into());
+        assert_eq!(stack.apart_from(&toolkit(ToolkitSource::Unsaid, None)), None);
+        assert_eq!(stack.apart_from(&toolkit(ToolkitSource::Dir("/d".into()), Some("my-python"))), None);
+        assert_eq!(stack.apart_from(&toolkit(image("my-python"), None)), None);
+        assert_eq!(
+            [toolkit(image("cuda"), None), toolkit(ToolkitSource::Unsaid, Some("other"))]
+                .map(|toolkit| stack.apart_from(&toolkit).unwrap()),
+            [
+                "toolkit 12.6 is in image cuda, and stack py313 runs on image my-python: a stack without `base` is built \
+                 into the toolkit's image",
+                "toolkit 12.6 runs on image other, and stack py313 on image my-python: name one of them",
+            ]
+        );
+        assert_eq!(Stack { base: None, ..stack }.apart_from(&toolkit(image("cuda"), None)), None);
     }
 }

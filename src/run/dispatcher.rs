@@ -84,17 +84,29 @@ pub struct JobReport {
     pub attempts: u32,
     /// Its Python packages, or why they are not there; none where it needs none.
     pub stack: Option<Result<ReadyStack, Failure>>,
+    /// Why there was no place to run in, of which all its cells fail.
+    pub unplaced: Option<Failure>,
 }
 
 impl JobReport {
     /// A job that ended before it had any packages.
     #[must_use]
     pub fn bare(end: Result<JobEnd, EngineError>, attempts: u32) -> Self {
-        Self { end, attach: None, measured: None, attempts, stack: None }
+        Self { end, attach: None, measured: None, attempts, stack: None, unplaced: None }
     }
 
-    /// Why the packages of a Python library are not there.
+    /// A job that has no place to run in.
+    #[must_use]
+    pub fn unplaced(failure: Failure) -> Self {
+        let end = Err(EngineError::Setup(failure.reason.clone()));
+        Self { unplaced: Some(failure), ..Self::bare(end, 0) }
+    }
+
+    /// Why a path cannot be run: the job has no place, or the packages of its Python library are not there.
     fn lacking(&self, family: Family) -> Option<Failure> {
+        if let Some(failure) = &self.unplaced {
+            return Some(failure.clone());
+        }
         match self.stack.as_ref().filter(|_| family.is_python())? {
             Err(failure) => Some(failure.clone()),
             Ok(ready) => ready.failed.iter().find(|(failed, ..)| *failed == family).map(|(_, reason, detail)| {

@@ -9,6 +9,7 @@ use crate::engine::docker::PullError;
 use crate::model::lock::{Lock, LockedFile, LockedImage, LockedToolkit};
 use crate::model::matrix::{Toolkit, ToolkitSource};
 use crate::model::place::ImageFacts;
+use crate::model::plan::Plan;
 use crate::model::wire::Failure;
 use crate::toolkit::Pin;
 
@@ -27,6 +28,13 @@ fn name(reference: &str) -> &str {
         Some((head, tag)) if !tag.contains('/') => head,
         Some(_) | None => name,
     }
+}
+
+/// The images that toolkits and stacks run on beside their own, and whose they are: `toolkit 12.6`.
+fn bases(plan: &Plan) -> impl Iterator<Item = (String, &String)> {
+    let of_toolkits = plan.toolkits.iter().map(|toolkit| ("toolkit", &toolkit.name, toolkit.base.as_ref()));
+    let of_stacks = plan.stacks.iter().map(|stack| ("stack", &stack.name, stack.base.as_ref()));
+    of_toolkits.chain(of_stacks).filter_map(|(kind, name, base)| Some((format!("{kind} {name}"), base?)))
 }
 
 pub(super) fn pin(file: &LockedFile) -> Pin {
@@ -114,30 +122,32 @@ impl Provisioner {
 
     /// Everything in which this machine and this matrix are not what the lock holds, one line each, before anything is
     /// fetched or started.
-    pub async fn drift(&self, toolkits: &[Toolkit]) -> Vec<String> {
+    pub async fn drift(&self, plan: &Plan) -> Vec<String> {
         let mut drift = Vec::new();
-        for toolkit in toolkits {
+        for toolkit in &plan.toolkits {
             match self.held(toolkit) {
                 Err(line) => drift.push(line),
                 Ok(Some(LockedToolkit::Image { image, .. })) => {
-                    drift.extend(self.image_drift(&toolkit.name, image).await);
+                    drift.extend(self.image_drift(&format!("toolkit {}", toolkit.name), image).await);
                 }
                 Ok(_) => {}
             }
-            if let (Some(base), Some(lock)) = (&toolkit.base, &self.lock) {
-                match lock.bases.get(base) {
-                    None => drift.push(format!("toolkit {}: its base {base} is not in ctk.lock", toolkit.name)),
-                    Some(image) => drift.extend(self.image_drift(&toolkit.name, image).await),
-                }
+        }
+        for (owner, base) in bases(plan) {
+            let Some(lock) = &self.lock else { break };
+            match lock.bases.get(base) {
+                None => drift.push(format!("{owner}: its base {base} is not in ctk.lock")),
+                Some(image) => drift.extend(self.image_drift(&owner, image).await),
             }
         }
         drift
     }
 
-    async fn image_drift(&self, toolkit: &str, image: &LockedImage) -> Option<String> {
+    /// `owner` is whose image it is: `toolkit 12.6`.
+    async fn image_drift(&self, owner: &str, image: &LockedImage) -> Option<String> {
         match self.look_locked(image).await {
             Ok(Some(_)) => None,
-            Err(line) => Some(format!("toolkit {toolkit}: {line}")),
+            Err(line) => Some(format!("{owner}: {line}")),
             // It will be pulled by its digest.
             Ok(None) if self.source == SourceChoice::Image && image.index_digest.is_some() => None,
             Ok(None) => {
@@ -147,7 +157,7 @@ impl Provisioner {
                     found.map_or_else(|| "is not on this machine".to_owned(), |found| format!("is here as {found}"));
                 let by_digest = by_digest(image);
                 Some(format!(
-                    "toolkit {toolkit}: image {} {found}, ctk.lock holds {by_digest}: `docker pull {by_digest}`, or say \
+                    "{owner}: image {} {found}, ctk.lock holds {by_digest}: `docker pull {by_digest}`, or say \
                      --source image to have it pulled",
                     image.reference
                 ))
@@ -157,9 +167,9 @@ impl Provisioner {
 
     /// What a matrix stands for here and now. Images are looked at where they are on the machine, and asked for in
     /// their registry otherwise; nothing is pulled.
-    pub async fn lock(&self, toolkits: &[Toolkit]) -> Result<Lock, Failure> {
+    pub async fn lock(&self, plan: &Plan) -> Result<Lock, Failure> {
         let mut lock = Lock::empty();
-        for toolkit in toolkits {
+        for toolkit in &plan.toolkits {
             let version = toolkit.version;
             let image = match &toolkit.source {
                 ToolkitSource::Dir(_) => None,
@@ -194,7 +204,9 @@ impl Provisioner {
                 }
             };
             lock.toolkits.insert(toolkit.name.clone(), entry);
-            if let Some(base) = &toolkit.base {
+        }
+        for (_, base) in bases(plan) {
+            if !lock.bases.contains_key(base) {
                 lock.bases.insert(base.clone(), self.lock_image(std::slice::from_ref(base)).await?);
             }
         }

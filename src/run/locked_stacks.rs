@@ -28,9 +28,10 @@ fn uses<'a>(plan: &'a Plan, lock: &Lock) -> Vec<Use<'a>> {
         let python = job.cells.iter().any(|cell| plan.cells[*cell].axes.path.family.is_python());
         let Some(of) = job.stack.filter(|_| python) else { continue };
         let toolkit = &plan.toolkits[job.toolkit];
-        let image = match (lock.toolkits.get(&toolkit.name), &toolkit.base) {
+        let base = plan.stacks[of].base.as_ref().or(toolkit.base.as_ref());
+        let image = match (lock.toolkits.get(&toolkit.name), base) {
             (Some(LockedToolkit::Image { image, .. }), _) => Some(image.reference.clone()),
-            (_, base) => base.clone(),
+            (_, base) => base.cloned(),
         };
         match image {
             Some(image) => drop(uses[of].images.insert(image)),

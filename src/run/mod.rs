@@ -16,4 +16,5 @@ pub mod provision;
 pub mod recorder;
 mod requirement;
 pub mod runner;
+mod stack_place;
 pub mod worker;

@@ -111,7 +111,7 @@ impl Provisioner {
     }
 
     /// An image that the run is held to, pulled by its digest if it is not here and images are wanted.
-    async fn locked_image(
+    pub(super) async fn locked_image(
         &self,
         image: &LockedImage,
         progress: &(dyn Fn(ProvisionStep) + Send + Sync),

@@ -132,7 +132,11 @@ impl Recorder {
     /// The record of a cell that did not get as far as a job.
     #[must_use]
     pub fn record_failure(&self, cell: &Cell, job: JobContext<'_>, failure: Failure) -> Record {
-        self.record(cell, job, PathResult::failed(&cell.id, failure), None)
+        let untested = failure.reason.starts_with(NOT_TESTED);
+        let result = PathResult::failed(&cell.id, failure);
+        // What lies with this machine is no failure of the stack.
+        let result = if untested { PathResult { outcome: Outcome::Skip, stage: None, ..result } } else { result };
+        self.record(cell, job, result, None)
     }
 
     /// The record of a cell whose turn never came.

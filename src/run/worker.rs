@@ -10,6 +10,7 @@ use tokio::sync::{Mutex, OnceCell, mpsc, watch};
 
 use super::dispatcher::{Input, JobReport};
 use super::gpu::{GpuSetup, Search};
+use super::provision::{Provisioner, failure};
 use super::{nonce, requirement};
 use crate::compat::predict::Measured;
 use crate::engine::Engine;
@@ -18,10 +19,9 @@ use crate::engine::job::{BenchTask, EngineError, JobEvent, JobSpec};
 use crate::model::canary::Canary;
 use crate::model::event::StackStep;
 use crate::model::locked_stack::{LockedPackages, LockedStack};
-use crate::model::outcome::Stage;
 use crate::model::place::{Place, Provisioned};
 use crate::model::plan::Plan;
-use crate::model::stack::{Python, Stack};
+use crate::model::stack::{NOT_TESTED, Python, Stack};
 use crate::model::wire::{Failure, GpuWish, HostLaunches, Request, Task, ToolkitFiles, WIRE};
 use crate::toolkit::stack::{self, ReadyStack, StackAsk};
 use crate::toolkit::{Cache, Pip};
@@ -53,6 +53,8 @@ pub struct Worker {
     pub canary: OnceCell<Canary>,
     /// What was measured of toolkits that the catalogue does not know, by name.
     pub measured: Mutex<BTreeMap<String, Option<Measured>>>,
+    /// How it looks at images.
+    pub provisioner: Arc<Provisioner>,
     /// Where stacks of Python packages are made.
     pub cache: Cache,
     /// How their packages are fetched.
@@ -74,6 +76,11 @@ impl Worker {
     ) -> JobReport {
         let nonce = nonce::random();
         let mut attempts = 0;
+        let placed = match self.on_base(job, provisioned, cancel).await {
+            Ok(placed) => placed,
+            Err(failure) => return JobReport::unplaced(failure),
+        };
+        let provisioned = placed.as_ref().unwrap_or(provisioned);
         let search = Search {
             engine: &self.engine,
             host: &self.host,
@@ -114,7 +121,7 @@ impl Worker {
                 let _ = tell.send(Input::Note(format!("{}: the engine was lost, and tried once more", spec.job)));
                 continue;
             }
-            return JobReport { end, attach: name, measured, attempts, stack };
+            return JobReport { end, attach: name, measured, attempts, stack, unplaced: None };
         }
     }
 
@@ -130,28 +137,42 @@ impl Worker {
         let used = planned.cells.iter().any(|cell| self.plan.cells[*cell].axes.path.family.is_python());
         let stack = &self.plan.stacks[planned.stack.filter(|_| used)?];
         let note = |text| drop(tell.send(Input::Note(text)));
+        let by_everyone = matches!(self.engine, Engine::Docker(_));
+        if let (Some(base), false) = (&stack.base, by_everyone) {
+            let why = "child processes have no images: say --engine docker";
+            return Some(Err(failure(format!("{NOT_TESTED}stack {} runs on image {base}, and {why}", stack.name))));
+        }
+        let image = match self.in_image(stack, provisioned).await {
+            Ok(image) => image,
+            Err(failure) => return Some(Err(failure)),
+        };
+        let image = image.as_ref();
         let step = |step| drop(tell.send(Input::Stack { stack: stack.name.clone(), step }));
-        let failure = |reason, detail| Failure { stage: Stage::Provision, code: None, reason, detail };
         let locked = match self.locked(stack, &provisioned.place) {
             Ok(locked) => locked,
-            Err(reason) => return Some(Err(failure(format!("stack {}: {reason}", stack.name), None))),
+            Err(reason) => return Some(Err(failure(format!("stack {}: {reason}", stack.name)))),
         };
         let ask = StackAsk {
             stack,
             toolkit: provisioned,
             cache: &self.cache,
             pip: &self.pip,
-            by_everyone: matches!(self.engine, Engine::Docker(_)),
+            by_everyone,
             locked,
+            image,
             budget: self.budget.as_deref(),
             progress: &step,
             note: &note,
         };
+        if let (Python::Version(version), Some(image), None) = (&stack.python, image, &provisioned.dir) {
+            return Some(self.baked(&ask, version, image, &cancel).await);
+        }
         let made = tokio::select! {
             biased;
-            Ok(_) = cancel.wait_for(|cancelled| *cancelled) => Err(failure("interrupted".into(), None)),
+            Ok(_) = cancel.wait_for(|cancelled| *cancelled) => Err(failure("interrupted".into())),
             made = stack::provide(&ask) => made.map_err(|error| {
-                failure(format!("stack {}: {error}", stack.name), error.detail().map(ToOwned::to_owned))
+                let detail = error.detail().map(ToOwned::to_owned);
+                Failure { detail, ..failure(format!("stack {}: {error}", stack.name)) }
             }),
         };
         step(StackStep::Ended);
@@ -230,10 +251,11 @@ impl Worker {
             stack: stack.map(|ready| ready.files.clone()),
         };
         let folders = stack.map(|ready| ready.folders.clone()).unwrap_or_default();
+        let place = stack.and_then(|ready| ready.place.as_ref()).unwrap_or(&provisioned.place);
         JobSpec {
             run: self.run.clone(),
             job: planned.id.clone(),
-            place: provisioned.place.clone(),
+            place: place.clone(),
             task: BenchTask::Run { request: Box::new(request), toolkit_dir: provisioned.dir.clone(), folders },
             attach,
             limits: plan.limits,

@@ -18,6 +18,7 @@ mod interpreters;
 mod lock;
 pub mod packages;
 pub mod pip;
+mod pip_config;
 mod python;
 pub mod stack;
 mod staging;

@@ -171,9 +171,24 @@ impl Pip {
 
     /// What `pip --version` says: its version and its Python's.
     pub(crate) async fn version(&self) -> Result<String, ProvisionError> {
+        let said = self.answer(&["--version"]).await?;
+        // `pip 24.0 from FOLDER (python 3.12)`.
+        let line = said.lines().next().unwrap_or_default();
+        let (first, last) = (line.split(" from ").next().unwrap_or(line), line.rsplit(" (").next());
+        let with = last.and_then(|last| last.strip_suffix(')')).map(|python| format!(", {python}"));
+        Ok(format!("{first}{}", with.unwrap_or_default()))
+    }
+
+    /// What `pip config list` says: the settings of its files and of its environment.
+    pub(crate) async fn settings(&self) -> Result<String, ProvisionError> {
+        self.answer(&["config", "list"]).await
+    }
+
+    /// What pip prints at once.
+    async fn answer(&self, asked: &[&str]) -> Result<String, ProvisionError> {
         let python = self.python.to_string_lossy().into_owned();
         let mut command = Command::new(&self.python);
-        command.args(["-m", "pip", "--version", "--disable-pip-version-check"]).envs(&self.env);
+        command.args(["-m", "pip"]).args(asked).arg("--disable-pip-version-check").envs(&self.env);
         // Not in the user's folder, which may hold a `pip.py`.
         command.current_dir("/").stdin(Stdio::null()).kill_on_drop(true);
         let output = tokio::time::timeout(ANSWER, command.output()).await;
@@ -182,16 +197,12 @@ impl Pip {
             output.map_err(|error| ProvisionError::NoPython { python: python.clone(), cause: cause(&error) })?;
         let said = String::from_utf8_lossy(&output.stdout);
         if output.status.success() {
-            // `pip 24.0 from FOLDER (python 3.12)`.
-            let line = said.lines().next().unwrap_or_default();
-            let (first, last) = (line.split(" from ").next().unwrap_or(line), line.rsplit(" (").next());
-            let with = last.and_then(|last| last.strip_suffix(')')).map(|python| format!(", {python}"));
-            return Ok(format!("{first}{}", with.unwrap_or_default()));
+            return Ok(said.into_owned());
         }
         let end = output.status.code().map_or(PipEnd::Signal(output.status.signal().unwrap_or_default()), PipEnd::Code);
         let text = format!("{said}\n{}", String::from_utf8_lossy(&output.stderr));
         let full = ProvisionError::DiskFull { folder: std::env::temp_dir(), needed: 0 };
-        Err(diagnose(&python, &["--version".into()], end, &text, full))
+        Err(diagnose(&python, &[asked.join(" ")], end, &text, full))
     }
 
     fn command(&self, staging: &Path) -> Command {

@@ -22,6 +22,15 @@ os.chdir(root)
 GOOD = "__version__ = '{v}'\ndef row_stack(rows):\n    return rows\n"
 WITHOUT_METADATA = ["strict"]
 GONE = "__version__ = '{v}'\n"
+# Stands in for CuPy where there is no GPU: it has the one function that is asked for then.
+CUPY = """\
+import sys, types
+__version__ = '{v}'
+PTX = b'.version 8.5\\n.target sm_75\\n.address_size 64\\n.visible .entry vectorAdd() { ret; }\\n'
+cuda = types.ModuleType('cupy.cuda')
+cuda.nvrtc = types.SimpleNamespace(createProgram=lambda *_: 1, compileProgram=lambda *_: None, getCUBIN=lambda _: PTX)
+sys.modules['cupy.cuda'] = cuda
+"""
 PACKAGES = [
     ("lib", "1.9", GOOD, [], {}),
     ("lib", "1.10", GOOD, [], {}),
@@ -37,6 +46,8 @@ PACKAGES = [
     ("crash", "1.0", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", [], {}),
     ("loud", "1.0", "print('CTK-PROBE {}')\n__version__ = '1.0'\n", [], {}),
     ("pytools", "1.0", "", [], {}),
+    ("numpy", "0.0.1", GONE, [], {}),
+    ("cupy-cuda12x", "0.0.1", CUPY, ["numpy"], {"module": "cupy"}),
 ]
 
 # A build that needs nothing but Python: the wheel is the file beside it.
@@ -82,8 +93,9 @@ PROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-pat
 
 def wheel_of(folder, name, version, text, needs, facts):
     """Writes a wheel and its metadata, and says how the wheel is called."""
-    file = f"{name}-{version}-py3-none-any.whl"
-    info = f"{name}-{version}.dist-info"
+    distribution = f"{name.replace('-', '_')}-{version}"
+    file = f"{distribution}-py3-none-any.whl"
+    info = f"{distribution}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     metadata += "".join(f"Requires-Dist: {need}\n" for need in needs)
     if "python" in facts:
@@ -91,7 +103,7 @@ def wheel_of(folder, name, version, text, needs, facts):
     wheel = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     with zipfile.ZipFile(f"{folder}/{file}", "w") as out:
         for path, body in [
-            (f"{name}.py", text.replace("{v}", version)),
+            (f"{facts.get('module', name)}.py", text.replace("{v}", version)),
             (f"{info}/METADATA", metadata),
             (f"{info}/WHEEL", wheel),
             (f"{info}/RECORD", ""),

@@ -4,6 +4,7 @@
 
 pub(crate) mod daemon;
 pub(crate) mod index;
+pub(crate) mod python_image;
 pub(crate) mod stand_in;
 
 use std::collections::BTreeMap;

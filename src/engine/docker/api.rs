@@ -12,8 +12,8 @@ use bollard::errors::Error;
 use bollard::models::{ContainerCreateBody, ImageInspect, SystemInfo, SystemVersion};
 use bollard::query_parameters::{
     ContainerArchiveInfoOptionsBuilder, CreateContainerOptionsBuilder, CreateImageOptionsBuilder,
-    DownloadFromContainerOptionsBuilder, ListContainersOptionsBuilder, LogsOptionsBuilder,
-    RemoveContainerOptionsBuilder, StopContainerOptionsBuilder, WaitContainerOptionsBuilder,
+    DownloadFromContainerOptionsBuilder, ListContainersOptionsBuilder, ListImagesOptionsBuilder, LogsOptionsBuilder,
+    RemoveContainerOptionsBuilder, RemoveImageOptions, StopContainerOptionsBuilder, WaitContainerOptionsBuilder,
 };
 use futures_util::{Stream, StreamExt};
 use tokio::time::timeout;
@@ -121,6 +121,14 @@ pub(super) struct Listed {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) state: String,
+    pub(super) labels: HashMap<String, String>,
+}
+
+/// An image as a list shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ListedImage {
+    pub(super) id: String,
+    pub(super) bytes: u64,
     pub(super) labels: HashMap<String, String>,
 }
 
@@ -291,6 +299,26 @@ impl Api {
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Images with a label, those that a build left without a name alone if `unnamed`.
+    pub(super) async fn images(&self, label: &str, unnamed: bool) -> Result<Vec<ListedImage>, Failure> {
+        let filters =
+            HashMap::from([("label", vec![label]), ("dangling", vec![if unnamed { "true" } else { "false" }])]);
+        let options = ListImagesOptionsBuilder::new().filters(&filters).build();
+        let found = within(LONG, "list images", self.client.list_images(Some(options))).await?;
+        let listed = |image: bollard::models::ImageSummary| ListedImage {
+            id: image.id,
+            bytes: u64::try_from(image.size).unwrap_or_default(),
+            labels: image.labels,
+        };
+        Ok(found.into_iter().map(listed).collect())
+    }
+
+    /// Removes an image, and the unnamed ones below it that nothing else needs.
+    pub(super) async fn remove_image(&self, id: &str) -> Result<(), Failure> {
+        let call = self.client.remove_image(id, None::<RemoveImageOptions>, None);
+        within(LONG, "remove an image", call).await.map(drop)
     }
 
     /// Makes an image of one layer from the bytes of a tar file.

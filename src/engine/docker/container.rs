@@ -26,7 +26,8 @@ pub(super) const DRIVER: &str = "/ctk/driver";
 
 /// `nobody` on every distribution.
 const USER: &str = "65534:65534";
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Where programs are looked for where the image does not say it.
+pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// How a container sees what it is handed.
 pub(super) fn view() -> View<'static> {

@@ -1,6 +1,7 @@
 //! What an image holds, read through the engine's archive calls from a container that is never started.
 //! The main function is [`inspect`].
 
+use std::io::Read as _;
 use std::path::PathBuf;
 
 use bollard::models::{ContainerCreateBody, ImageInspect};
@@ -28,23 +29,63 @@ pub(super) async fn inspect(docker: &Docker, reference: &str) -> Result<Option<I
     let api = &docker.api;
     let Some(image) = api.image(reference).await.map_err(Failure::into_error)? else { return Ok(None) };
     let mut facts = configuration(image);
+    let name = open(api, &facts.id, reference).await?;
+    let looked = look(api, &name, &mut facts).await;
+    close(api, &name, looked).await?;
+    Ok(Some(facts))
+}
+
+/// A file out of an image, by its id; none if it is not there, or is not a whole file of at most `room` bytes.
+pub(super) async fn file(
+    api: &Api,
+    id: &str,
+    reference: &str,
+    path: &str,
+    room: usize,
+) -> Result<Option<Vec<u8>>, EngineError> {
+    let name = open(api, id, reference).await?;
+    let read = async {
+        match api.resolve(&name, path).await? {
+            Some(path) => api.download(&name, &path, room).await.map(|tar| content(&tar)),
+            None => Ok(None),
+        }
+    };
+    close(api, &name, read.await).await
+}
+
+/// The one file in a tar.
+fn content(tar: &[u8]) -> Option<Vec<u8>> {
+    let mut archive = tar::Archive::new(tar);
+    let mut entry = archive.entries().ok()?.next()?.ok()?;
+    let mut content = Vec::new();
+    entry.read_to_end(&mut content).ok()?;
+    // What was cut short is no file.
+    (content.len() as u64 == entry.size()).then_some(content)
+}
+
+/// Makes a container of an image to look into. It is never started.
+pub(super) async fn open(api: &Api, id: &str, reference: &str) -> Result<String, EngineError> {
     let name = unguessable_name()?;
     let body = ContainerCreateBody {
-        image: Some(facts.id.clone()),
-        // It is never started; an image without a command of its own needs one all the same.
+        image: Some(id.into()),
+        // An image without a command of its own needs one all the same.
         entrypoint: Some(vec!["/ctk/never".into()]),
         network_disabled: Some(true),
         labels: Some(labels("inspect", reference)),
         ..ContainerCreateBody::default()
     };
-    let looked = match api.create(&name, Box::new(body)).await {
-        Ok(_) => look(api, &name, &mut facts).await,
-        Err(failure) => Err(failure),
-    };
-    let removed = remove_for_good(api, &name).await;
-    looked.map_err(Failure::into_error)?;
+    match api.create(&name, Box::new(body)).await {
+        Ok(_) => Ok(name),
+        Err(failure) => close(api, &name, Err(failure)).await,
+    }
+}
+
+/// Removes that container, and hands on what was seen in it.
+pub(super) async fn close<T>(api: &Api, name: &str, looked: Result<T, Failure>) -> Result<T, EngineError> {
+    let removed = remove_for_good(api, name).await;
+    let looked = looked.map_err(Failure::into_error)?;
     removed.map_err(Failure::into_error)?;
-    Ok(Some(facts))
+    Ok(looked)
 }
 
 /// What the image says of itself.
@@ -109,7 +150,7 @@ async fn roots(api: &Api, name: &str, facts: &ImageFacts) -> Result<Vec<String>,
 }
 
 /// Those of the paths that are there, in their order, each once, symbolic links followed.
-async fn existing(api: &Api, name: &str, paths: Vec<String>) -> Result<Vec<String>, Failure> {
+pub(super) async fn existing(api: &Api, name: &str, paths: Vec<String>) -> Result<Vec<String>, Failure> {
     let looks = stream::iter(paths).map(|path| async move { api.resolve(name, &path).await }).buffered(LOOKS);
     let mut found = Vec::new();
     for path in looks.collect::<Vec<_>>().await {
@@ -136,6 +177,18 @@ fn glibc_version(bytes: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_taken_out_of_its_tar_and_half_a_one_is_none() {
+        let mut tar = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(700);
+        tar.append_data(&mut header, "ctk-stack.json", &[7_u8; 700][..]).unwrap();
+        let tar = tar.into_inner().unwrap();
+        assert_eq!(content(&tar), Some(vec![7; 700]));
+        assert_eq!(content(&tar[..1024]), None);
+        assert_eq!(content(b""), None);
+    }
 
     #[test]
     fn the_c_librarys_version_is_read_from_its_banner() {

@@ -2,6 +2,7 @@
 //! This folder is the only code that names bollard; bollard's types stop here.
 
 mod api;
+mod build;
 mod connect;
 mod container;
 mod context;
@@ -12,6 +13,7 @@ mod image;
 mod lifecycle;
 mod presence;
 mod pull;
+mod python;
 mod reach;
 mod registry;
 mod upload;
@@ -22,6 +24,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
+pub use build::{BuildAsk, BuildError};
 pub use fault::PullError;
 pub use gc::{Fate, GcItem};
 pub use pull::{Pace, PullAsk};
@@ -30,7 +33,7 @@ pub use registry::Remote;
 use super::attach::EngineFeatures;
 use super::cancel::to_its_end;
 use super::job::{EngineError, JobEnd, JobEvent, JobSpec};
-use crate::model::place::ImageFacts;
+use crate::model::place::{ImageFacts, ImagePython};
 use crate::model::record::EngineInfo;
 
 /// The label that holds the run's id.
@@ -39,6 +42,10 @@ pub const LABEL_RUN: &str = "ctk-matrix.run";
 pub const LABEL_JOB: &str = "ctk-matrix.job";
 /// The label that holds the process that started the container: number, start ticks, boot id, PID namespace.
 pub const LABEL_OWNER: &str = "ctk-matrix.owner";
+/// The label of an image that was built for a stack of Python packages: the hash of what it was made from.
+pub const LABEL_PYTHON: &str = "ctk-matrix.python";
+/// The label of layers that only such a build needs: the build's own name.
+const LABEL_STAGE: &str = "ctk-matrix.stage";
 
 /// A Docker-compatible engine, on this machine or on another.
 #[derive(Debug, Clone)]
@@ -135,6 +142,49 @@ impl Docker {
     /// What an image on this machine is, read without starting it; none if it is not on this machine.
     pub async fn inspect_image(&self, reference: &str) -> Result<Option<ImageFacts>, EngineError> {
         image::inspect(self, reference).await
+    }
+
+    /// The interpreters of an image, by its id: the one of the release `wanted` where it is there, else all that there
+    /// are. Without a wish it is the one that `python3` means.
+    pub async fn pythons(
+        &self,
+        id: &str,
+        reference: &str,
+        wanted: Option<&str>,
+    ) -> Result<Vec<ImagePython>, EngineError> {
+        python::pythons(&self.api, id, reference, wanted).await
+    }
+
+    /// A file out of an image, by its id; none if it is not there, or is not a whole file of at most `room` bytes.
+    pub async fn read_file(
+        &self,
+        id: &str,
+        reference: &str,
+        path: &str,
+        room: usize,
+    ) -> Result<Option<Vec<u8>>, EngineError> {
+        image::file(&self.api, id, reference, path, room).await
+    }
+
+    /// The id of the image that was built with this tag from what this hash is of; none if there is none.
+    pub async fn built(&self, tag: &str, key: &str) -> Result<Option<String>, EngineError> {
+        build::existing(&self.api, tag, key).await.map_err(api::Failure::into_error)
+    }
+
+    /// Builds an image and gives its id. A `true` on `cancel` ends it within six seconds.
+    pub async fn build(&self, ask: &BuildAsk<'_>, cancel: watch::Receiver<bool>) -> Result<String, BuildError> {
+        build::build(&self.api, ask, cancel).await
+    }
+
+    /// How many images were built for stacks of Python packages, and their sizes together.
+    pub async fn built_images(&self) -> Result<(usize, u64), EngineError> {
+        let found = self.api.images(LABEL_PYTHON, false).await.map_err(api::Failure::into_error)?;
+        Ok((found.len(), found.iter().map(|image| image.bytes).sum()))
+    }
+
+    /// Removes the layers of builds that were killed, and says how many images those were.
+    pub async fn sweep_builds(&self) -> Result<usize, EngineError> {
+        build::collect(&self.api).await.map_err(api::Failure::into_error)
     }
 
     /// What an image's registry says of it, before anything is pulled.

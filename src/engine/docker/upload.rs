@@ -44,11 +44,18 @@ pub(super) struct Upload {
     bench: PathBuf,
     request: Option<PathBuf>,
     toolkit: Option<PathBuf>,
+    /// Further folders, and their places in the volume: a stack's packages.
+    folders: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Upload {
     pub(super) fn new(bench: &Path, handover: &Handover) -> Self {
-        Self { bench: bench.into(), request: handover.request.clone(), toolkit: handover.toolkit.clone() }
+        Self {
+            bench: bench.into(),
+            request: handover.request.clone(),
+            toolkit: handover.toolkit.clone(),
+            folders: places(&handover.folders),
+        }
     }
 
     /// Uploads it. The archive is made as it is sent.
@@ -86,8 +93,19 @@ impl Upload {
         if let Some(toolkit) = &self.toolkit {
             tar.append_dir_all("toolkit", toolkit)?;
         }
+        for (folder, place) in &self.folders {
+            tar.append_dir_all(place, folder)?;
+        }
         tar.into_inner()?.flush()
     }
+}
+
+/// Those of the folders that lie in the volume, and where. What does not is in the image: the engine has none of this
+/// machine's.
+fn places(folders: &[(PathBuf, PathBuf)]) -> Vec<(PathBuf, PathBuf)> {
+    let place =
+        |(folder, inside): &(PathBuf, PathBuf)| Some((folder.clone(), inside.strip_prefix(VOLUME).ok()?.to_owned()));
+    folders.iter().filter_map(place).collect()
 }
 
 fn add(tar: &mut Builder<impl Write>, name: &str, file: &Path, mode: u32) -> io::Result<()> {
@@ -137,7 +155,12 @@ mod tests {
         std::os::unix::fs::symlink("libnvrtc.so.12.6.85", path("tk/lib/libnvrtc.so.12")).unwrap();
         std::fs::write(path("bench"), "b").unwrap();
         std::fs::write(path("request"), "{}").unwrap();
-        let upload = Upload { bench: path("bench"), request: Some(path("request")), toolkit: Some(path("tk")) };
+        std::fs::create_dir_all(path("env/bin")).unwrap();
+        // The interpreter is in the image.
+        std::os::unix::fs::symlink("/nowhere/python3.13", path("env/bin/python3")).unwrap();
+        let folders = places(&[(path("env"), "/ctk/stack".into()), (path("tk"), "/opt/python".into())]);
+        let (request, toolkit) = (Some(path("request")), Some(path("tk")));
+        let upload = Upload { bench: path("bench"), request, toolkit, folders };
         let mut bytes = Vec::new();
         upload.write(&mut bytes).unwrap();
         let mut found = Vec::new();
@@ -156,6 +179,9 @@ mod tests {
             [
                 line("bin/ctk-bench", 1, 0o555, None),
                 line("in/request.json", 2, 0o444, None),
+                line("stack", 0, 0o555, None),
+                line("stack/bin", 0, 0o555, None),
+                line("stack/bin/python3", 0, 0o555, Some("/nowhere/python3.13")),
                 line("toolkit/", 0, 0o555, None),
                 line("toolkit/lib", 0, 0o555, None),
                 line("toolkit/lib/libnvrtc.so.12", 0, 0o555, Some("libnvrtc.so.12.6.85")),

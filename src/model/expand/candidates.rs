@@ -45,6 +45,12 @@ pub(super) struct Out {
     pub(super) link: Option<String>,
 }
 
+impl Out {
+    fn because(reason: String) -> Self {
+        Self { reason, link: None }
+    }
+}
+
 impl Candidates {
     pub(super) fn of(matrix: &Matrix, native: Arch) -> Result<Self, PlanError> {
         let mut archs = match &matrix.arch {
@@ -76,11 +82,12 @@ impl Candidates {
         for (toolkit, entry) in matrix.toolkits.iter().enumerate() {
             for (kernel, forms) in forms.iter().enumerate() {
                 for stack in &stacks {
+                    let apart = apart(matrix, entry, *stack);
                     for (arch, value) in archs[..own_archs].iter().enumerate() {
                         for (path, lack) in forms {
                             let axes = axes(matrix, (entry, kernel, *stack), *value, *path);
                             let out = excluded(matrix, &axes, entry.version, &among)
-                                .or_else(|| lack.clone().map(|reason| Out { reason, link: None }));
+                                .or_else(|| lack.clone().or_else(|| apart.clone()).map(Out::because));
                             list.push(Candidate { toolkit, kernel, stack: *stack, arch, axes, out });
                         }
                     }
@@ -109,9 +116,10 @@ impl Candidates {
                 let combined =
                     stacks(matrix).into_iter().flat_map(|stack| chosen.iter().map(move |arch| (stack, arch)));
                 for (stack, value) in combined {
+                    let apart = apart(matrix, &self.toolkits[toolkit], stack);
                     for (path, lack) in forms(rule.path, entry, matrix) {
                         let axes = axes(matrix, (&self.toolkits[toolkit], kernel, stack), *value, path);
-                        let out = lack.map(|reason| Out { reason, link: None });
+                        let out = lack.or_else(|| apart.clone()).map(Out::because);
                         let arch = archs.iter().position(|other| other == value)?;
                         if let Some(index) = known.get(&key(&axes)) {
                             // A rule brings back what `exclude:` took.
@@ -165,6 +173,11 @@ fn axes(matrix: &Matrix, at: (&Toolkit, usize, Option<usize>), arch: Arch, path:
         arch,
         stack: stack.map(|stack| matrix.stacks[stack].name.clone()),
     }
+}
+
+/// Why a toolkit and a stack share no container, whatever the path.
+fn apart(matrix: &Matrix, toolkit: &Toolkit, stack: Option<usize>) -> Option<String> {
+    matrix.stacks[stack?].apart_from(toolkit)
 }
 
 fn excluded(matrix: &Matrix, axes: &Axes, version: Version, among: &[Version]) -> Option<Out> {

@@ -267,7 +267,7 @@ fn the_plan_in_json_is_schema_1() {
 
 fn stack(name: &str) -> crate::model::stack::Stack {
     let python = crate::model::stack::Python::Version("3.11".into());
-    crate::model::stack::Stack { name: name.into(), python, packages: vec!["numpy==1.26.4".into()] }
+    crate::model::stack::Stack { name: name.into(), python, packages: vec!["numpy==1.26.4".into()], base: None }
 }
 
 #[test]
@@ -307,4 +307,33 @@ fn a_library_without_a_stack_or_without_a_kernel_of_its_own_is_left_out_with_the
     let plan = planned(&matrix, &["toolkit=12.4"]).unwrap();
     let reason = "Numba compiles Python, and kernel k is CUDA C++; only vector_add is written in both";
     assert_eq!(left_out(&plan), [format!("12.4 numba k 9.0: {reason}")]);
+}
+
+#[test]
+fn a_stack_on_an_image_leaves_out_the_toolkits_that_are_in_others_and_says_so() {
+    let mut matrix = matrix();
+    matrix.paths = vec!["driver".parse().unwrap()];
+    matrix.toolkits[0].source = crate::model::matrix::ToolkitSource::Image("cuda".into());
+    let on_image = crate::model::stack::Stack { base: Some("my-python".into()), ..stack("s") };
+    matrix.stacks = vec![on_image];
+    let plan = planned(&matrix, &[]).unwrap();
+    let name = matrix.toolkits[0].name.clone();
+    let cells: Vec<_> = plan.cells.iter().map(|cell| cell.axes.toolkit.as_str()).collect();
+    assert!(!cells.is_empty() && !cells.contains(&name.as_str()), "{cells:?}");
+    assert_eq!(
+        left_out(&plan),
+        [format!(
+            "{name} driver-ptx k 9.0: toolkit {name} is in image cuda, and stack s runs on image my-python: a stack \
+             without `base` is built into the toolkit's image"
+        )]
+    );
+    // What `include:` names does not share a container either.
+    let rule = crate::model::matrix::Include {
+        toolkit: matrix.toolkits[0].clone(),
+        path: "driver".parse().unwrap(),
+        kernel: None,
+        arch: None,
+    };
+    matrix.include = vec![rule];
+    assert_eq!(left_out(&planned(&matrix, &[]).unwrap()), left_out(&plan));
 }

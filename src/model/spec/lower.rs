@@ -54,7 +54,9 @@ impl Lower<'_> {
         let nowhere = Node { span: 0..0, kind: super::node::Kind::List(Vec::new()) };
         let section = |key: &str| root.get(key).unwrap_or(&nowhere);
         let toolkits = toolkits::lower(self, raw.toolkits.into_vec(), section("toolkits"));
-        let stacks = stacks::lower(self, raw.stacks.into_vec(), section("stacks"));
+        // `include:` may name further toolkits, with which a stack can run.
+        let all = if raw.include.is_empty() { toolkits.as_slice() } else { &[] };
+        let stacks = stacks::lower(self, raw.stacks.into_vec(), section("stacks"), all);
         let paths = self.paths(raw.paths, section("paths"), !stacks.is_empty());
         let kernels = kernels::lower(self, raw.kernels.map(OneOrMany::into_vec), section("kernels"));
         let arch = self.arch(raw.arch, section("arch"));

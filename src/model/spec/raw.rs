@@ -148,11 +148,14 @@ pub struct RawKernelEntry {
 pub struct RawStack {
     /// The name in reports.
     pub name: String,
-    /// The interpreter's version, `"3.11"`, or `host`: the machine's python3 with what is installed for it.
+    /// The interpreter's version, `"3.11"`, or `host`: the machine's or the image's python3 with what is installed for it.
     pub python: String,
     /// What to install, as pip takes it: `numpy==1.26.4`, `cuda-core[cu12]==1.1.1`. None for `host`.
     #[serde(default)]
     pub packages: Vec<String>,
+    /// An image to run on with its Python, for toolkits from wheels or a folder. With `host`, what is installed there.
+    #[serde(default)]
+    pub base: Option<String>,
 }
 
 /// Cells to leave out. An axis that is not named matches everything.

@@ -101,6 +101,7 @@ const STACK: &[Field] = &[
     required("name", Shape::Word(check::stack_name)),
     required("python", Shape::Word(check::python)),
     optional("packages", Shape::List(&Shape::Word(check::package))),
+    optional("base", Shape::Word(check::image)),
 ];
 
 const PATH: Field = optional("path", set(&Shape::Word(check::path)));

@@ -8,7 +8,7 @@ use super::cellset::CellSet;
 use super::differences::{Compared, Seen, agreed, compare, shown};
 use crate::model::outcome::{Outcome, Stage};
 use crate::model::record::{Record, Report};
-use crate::model::stack::{StackRecord, normalised};
+use crate::model::stack::{StackImage, StackRecord, normalised};
 
 /// What pip says where it has no complaint.
 const SOUND: &str = "No broken requirements found.";
@@ -90,6 +90,7 @@ fn view(report: &Report, name: &str, all: &[Seen<'_>], same_request: Option<&Sta
     all.iter().flat_map(|seen| &seen.record.warnings).cloned().for_each(&mut warn);
     let mut facts = Vec::new();
     facts.extend(asked(all));
+    facts.extend(images(all));
     let lists: Vec<_> = all.iter().map(|seen| (*seen, seen.record.resolved.as_slice())).collect();
     let Compared { alike, mut differences } = compare(&lists);
     facts.extend((!alike.is_empty()).then_some(("resolved", Told::List(alike))));
@@ -183,6 +184,23 @@ fn asked(all: &[Seen<'_>]) -> Vec<(&'static str, Told)> {
     all.iter().filter_map(|seen| Some(("asked", one(seen)?))).collect()
 }
 
+/// The images whose Python it was, each once.
+fn images(all: &[Seen<'_>]) -> Vec<(&'static str, Told)> {
+    let mut lines: Vec<String> = Vec::new();
+    for image in all.iter().flat_map(|seen| &seen.record.images) {
+        let StackImage { toolkit, base, python, built, .. } = image;
+        let python = python.display();
+        let line = match built {
+            Some(built) => format!("{} for toolkit {toolkit}, built from {base} with its {python}", built.reference),
+            None => format!("{base} for toolkit {toolkit}, with its {python}"),
+        };
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.into_iter().map(|line| ("image", Told::Text(line))).collect()
+}
+
 /// What was asked for, before what came along with it.
 fn asked_first(mut packages: Vec<String>, asked: &[String]) -> Vec<String> {
     let asked: BTreeSet<String> = asked.iter().map(|requirement| normalised(requirement)).collect();
@@ -235,7 +253,7 @@ fn answers(earlier: &StackRecord, here: &StackRecord) -> Vec<(&'static str, Told
 mod tests {
     use super::*;
     use crate::model::record::Run;
-    use crate::model::stack::{Built, Package};
+    use crate::model::stack::{Built, BuiltImage, Package};
     use crate::report::read;
     use crate::report::testing::run;
 
@@ -252,6 +270,7 @@ mod tests {
             asked: vec!["numba-cuda".into()],
             resolved: packages.iter().map(|text| package(text)).collect(),
             built: Vec::new(),
+            images: Vec::new(),
             check: SOUND.into(),
             warnings: Vec::new(),
         }
@@ -345,6 +364,25 @@ mod tests {
         );
         let views = of_runs(vec![("a", vec![built("12.4", "2026.1")]), ("b", vec![built("12.4", "2026.2")])]);
         assert!(facts(&views[0]).contains(&"differs: pycuda: 2026.1 in run a; 2026.2 in run b".to_owned()));
+    }
+
+    #[test]
+    fn the_image_whose_python_it_was_is_named_once() {
+        let image = |built| StackImage {
+            toolkit: "12.6".into(),
+            base: "my-python".into(),
+            base_id: "sha256:1".into(),
+            python: "/usr/bin/python3.13".into(),
+            built,
+        };
+        let built = BuiltImage { reference: "ctk-matrix/python:00ff".into(), id: "sha256:2".into() };
+        let on = |images: Vec<StackImage>| StackRecord { images, ..stack("s", "3.13.5", &["numpy 2.4.6"]) };
+        let one = on(vec![image(None)]);
+        let views = of_runs(vec![("a", vec![one.clone()]), ("b", vec![one])]);
+        assert_eq!(facts(&views[0])[1], "image: my-python for toolkit 12.6, with its /usr/bin/python3.13");
+        let views = of_runs(vec![("a", vec![on(vec![image(Some(built))])])]);
+        let line = "image: ctk-matrix/python:00ff for toolkit 12.6, built from my-python with its /usr/bin/python3.13";
+        assert_eq!(facts(&views[0])[1], line);
     }
 
     #[test]

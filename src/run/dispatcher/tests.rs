@@ -269,11 +269,13 @@ fn ready() -> ReadyStack {
             asked: Vec::new(),
             resolved: Vec::new(),
             built: Vec::new(),
+            images: Vec::new(),
             check: String::new(),
             warnings: Vec::new(),
         },
         files: StackFiles { name: "s".into(), python: "python3".into(), folders: Vec::new() },
         folders: Vec::new(),
+        place: None,
         absent: Vec::new(),
         failed: Vec::new(),
     }

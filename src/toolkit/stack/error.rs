@@ -20,6 +20,26 @@ pub enum StackError {
         /// Those that there are.
         others: Vec<String>,
     },
+    /// The image has no interpreter of this version.
+    #[error("image {image} has no {wanted} ({}): name the version that it has, or another image", there(others))]
+    NoPythonInImage {
+        /// The image.
+        image: String,
+        /// What was looked for.
+        wanted: String,
+        /// The versions that there are.
+        others: Vec<String>,
+    },
+    /// No image with the packages could be built.
+    #[error("no image with these packages can be made from {base}: {line}")]
+    Image {
+        /// The image to build on.
+        base: String,
+        /// The line that decided.
+        line: String,
+        /// The decisive lines.
+        detail: String,
+    },
     /// There is no `python3`.
     #[error("there is no `python3` on this machine: install Python 3, or name a version and packages")]
     NoHostPython,
@@ -137,9 +157,11 @@ impl StackError {
             Self::NoMatch { detail, .. }
             | Self::Conflict { detail, .. }
             | Self::Build { detail, .. }
-            | Self::NotLocked { detail, .. } => Some(detail.as_str()).filter(|detail| !detail.is_empty()),
+            | Self::NotLocked { detail, .. }
+            | Self::Image { detail, .. } => Some(detail.as_str()).filter(|detail| !detail.is_empty()),
             Self::Provision(error) => error.detail(),
             Self::NoPython { .. }
+            | Self::NoPythonInImage { .. }
             | Self::NoHostPython
             | Self::Unreadable { .. }
             | Self::ToolkitLacks { .. }

@@ -17,14 +17,14 @@ use super::super::staging::Staging;
 use super::super::tree;
 use super::entry::StackEntry;
 use super::error::StackError;
+use super::image::Target;
 use super::python::Interpreter;
 use super::report::{self, Installed};
-use super::resolve::{Resolver, platform};
+use super::resolve::Resolver;
 use super::{StackAsk, site_packages};
 use crate::model::download::PackageDownload;
 use crate::model::event::StackStep;
 use crate::model::locked_stack::{LockedPackage, all_hashed, requirements};
-use crate::model::place::Place;
 use crate::model::stack::{Package, normalised};
 
 /// Disk for an environment whose size nobody knows beforehand. Measured: CuPy 13.6, cuda.core, numba-cuda and NumPy take
@@ -41,6 +41,8 @@ pub(super) struct Installer<'a> {
     pub(super) version: &'a str,
     /// None where the Python is an image's.
     pub(super) interpreter: Option<&'a Interpreter>,
+    /// The image's Python, where it is one.
+    pub(super) image: Option<Target<'a>>,
 }
 
 /// An environment that is there.
@@ -54,7 +56,11 @@ impl Installer<'_> {
     /// The environment of what comes as wheels.
     pub(super) async fn wheels(&self, packages: &[String]) -> Result<Made, StackError> {
         let locked = self.ask.locked.map(|locked| locked.packages.as_slice());
-        let entry = wheels_entry(self.ask.cache, self.version, self.interpreter, locked, packages);
+        let python = match self.image {
+            Some(target) => target.key(),
+            None => self.interpreter.map(key).unwrap_or_default(),
+        };
+        let entry = wheels_entry(self.ask.cache, self.version, python, locked, packages);
         self.ready(&entry, packages, |staging| self.make_wheels(&entry, staging, packages)).await
     }
 
@@ -114,15 +120,20 @@ impl Installer<'_> {
         let failed = |error: io::Error| self.ask.cache.error(staging.path(), NEEDED, &error);
         let site = tree.join(site_packages(self.version));
         fs::create_dir_all(&site).map_err(failed)?;
-        let environment = match self.interpreter {
-            Some(interpreter) => {
+        let (environment, platform) = match (self.interpreter, self.image) {
+            (Some(interpreter), _) => {
                 environment(&tree, interpreter).map_err(failed)?;
-                Some(tree.join("bin/python3"))
+                (Some(tree.join("bin/python3")), Vec::new())
             }
-            None => None,
+            (None, Some(target)) => {
+                target.environment(&tree).map_err(failed)?;
+                (None, target.platform())
+            }
+            (None, None) => (None, Vec::new()),
         };
-        let target = environment.as_deref();
-        let platform = target.map_or_else(|| platform(self.version, None), |_| Vec::new());
+        // For an image's Python, pip reads the packages' conditions by one of this machine of the same release.
+        let reader = self.image.and_then(|target| target.reader).map(|reader| reader.executable.as_path());
+        let target = environment.as_deref().or(reader);
         let chosen = if let Some(locked) = self.ask.locked {
             locked.packages.clone()
         } else {
@@ -130,15 +141,15 @@ impl Installer<'_> {
             resolver.wheels(&staging, target, &platform, packages).await?
         };
         let mut arguments: Vec<OsString> = vec!["--only-binary=:all:".into()];
-        if target.is_none() {
+        if !platform.is_empty() {
             arguments.extend(platform);
             arguments.extend(["--target".into(), site.into()]);
         }
         let order = StackOrder { target, env: Vec::new(), silence: Duration::ZERO, what: StackWork::Check };
         let found = self.install_chosen(&staging, order, arguments, &chosen).await?;
-        let check = match target {
-            Some(target) => check(self.ask.pip, Some(target), staging.path()).await,
-            None => "not asked: the environment is for a Python that is not on this machine".into(),
+        let check = match &environment {
+            Some(python) => check(self.ask.pip, Some(python), staging.path()).await,
+            None => self.image.map(|target| target.unchecked()).unwrap_or_default(),
         };
         self.finish(entry, &staging, found, check).await
     }
@@ -273,18 +284,19 @@ impl Installer<'_> {
     }
 }
 
-/// Where the wheels of `packages` lie for a Python: an interpreter of the machine, or an image's.
+/// What of an interpreter of this machine decides how an environment for it is made.
+pub(super) fn key(interpreter: &Interpreter) -> String {
+    format!("{} {}", interpreter.version, interpreter.executable.display())
+}
+
+/// Where the wheels of `packages` lie for a Python, by the [`key`] of an interpreter or of an image's.
 pub(super) fn wheels_entry(
     cache: &Cache,
     version: &str,
-    interpreter: Option<&Interpreter>,
+    python: String,
     locked: Option<&[LockedPackage]>,
     packages: &[String],
 ) -> StackEntry {
-    let python = interpreter.map_or_else(
-        || format!("of an image, {version}"),
-        |found| format!("{} {}", found.version, found.executable.display()),
-    );
     let mut parts = vec!["wheels".to_owned(), python, locked.map(requirements).unwrap_or_default()];
     parts.extend(sorted(packages));
     StackEntry::new(cache, &format!("py{version}"), &parts)
@@ -339,11 +351,6 @@ impl BuildToolkit {
             toolkit: toolkit.clone(),
             lacks: lacks.into(),
         };
-        if let Place::Image { .. } = ask.toolkit.place {
-            return Err(lacks(
-                "folder on this machine: bake it into an image, and use that as `base:` with `python: host`",
-            ));
-        }
         let roots = || ask.toolkit.roots.iter().cloned();
         let Some(root) = roots().find(|root| root.join("include/cudaProfiler.h").is_file()) else {
             return Err(lacks("include/cudaProfiler.h"));

@@ -4,8 +4,10 @@
 //! An environment is a virtual one: a link to the interpreter, `pyvenv.cfg`, and the packages. What has to be built from
 //! source against the cell's toolkit (`PyCUDA`) lies in a folder of its own, so that its failure costs its own path alone.
 
+pub mod baked;
 mod entry;
 mod error;
+mod image;
 mod install;
 mod python;
 mod report;
@@ -16,6 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
 pub use self::error::StackError;
+pub use self::image::InImage;
+use self::image::Target;
 use self::install::{Installer, Made};
 use self::python::Interpreter;
 pub use self::resolve::{LockAsk, LockPlace, installed, lock};
@@ -25,7 +29,7 @@ use crate::model::event::StackStep;
 use crate::model::locked_stack::LockedPackages;
 use crate::model::path::Family;
 use crate::model::place::{Place, Provisioned};
-use crate::model::stack::{Built, Package, Python, Stack, StackFiles, StackRecord, normalised};
+use crate::model::stack::{Built, NOT_TESTED, Package, Python, Stack, StackFiles, StackRecord, normalised};
 
 /// Distributions without wheels, which are built against the cell's toolkit.
 const FROM_SOURCE: [&str; 1] = ["pycuda"];
@@ -52,6 +56,8 @@ pub struct StackAsk<'a> {
     pub budget: Option<&'a AtomicU64>,
     /// Told how far the packages are, where some are fetched.
     pub progress: &'a (dyn Fn(StackStep) + Send + Sync),
+    /// What is known of the image that the cell's jobs run on; none where they run on the host's user space.
+    pub image: Option<&'a InImage>,
     /// Told what is worth a line.
     pub note: &'a (dyn Fn(String) + Send + Sync),
 }
@@ -65,6 +71,8 @@ pub struct ReadyStack {
     pub files: StackFiles,
     /// Folders of the host, and where a container sees them.
     pub folders: Vec<(PathBuf, PathBuf)>,
+    /// The place to run in instead of the toolkit's own: the image that was built for this stack.
+    pub place: Option<Place>,
     /// Libraries that the stack does not name: that they are not there is foreseen.
     pub absent: Vec<(Family, String)>,
     /// Libraries that the stack names and that could not be had: one line, and the decisive ones.
@@ -73,15 +81,20 @@ pub struct ReadyStack {
 
 /// Puts a stack on this machine, or says why not. Dropping the future ends pip and leaves nothing behind.
 pub async fn provide(ask: &StackAsk<'_>) -> Result<ReadyStack, StackError> {
-    let ready = match (&ask.stack.python, &ask.toolkit.place) {
-        (Python::Host, Place::Userland) => host(ask).await?,
-        (Python::Host, Place::Image { reference, .. }) => of_image(ask, reference),
-        (Python::Version(version), Place::Userland) => {
+    let ready = match (&ask.stack.python, ask.image) {
+        (Python::Host, None) => host(ask).await?,
+        (Python::Host, Some(image)) => image::host(ask, image)?,
+        (Python::Version(version), None) => {
             let interpreter = Interpreter::of_version(version).await?;
             let binds = if ask.by_everyone { interpreter.binds()? } else { Vec::new() };
-            made(ask, version, Some(&interpreter), binds).await?
+            made(ask, version, Some(&interpreter), None, binds).await?
         }
-        (Python::Version(version), Place::Image { .. }) => made(ask, version, None, Vec::new()).await?,
+        (Python::Version(version), Some(image)) => {
+            let python = image.python(version)?;
+            let reader = Interpreter::of_version(version).await.ok();
+            let target = Target { image, python, reader: reader.as_ref() };
+            made(ask, version, None, Some(target), Vec::new()).await?
+        }
     };
     for warning in &ready.record.warnings {
         (ask.note)(format!("stack {}: {warning}", ask.stack.name));
@@ -108,6 +121,7 @@ async fn host(ask: &StackAsk<'_>) -> Result<ReadyStack, StackError> {
         failed: Vec::new(),
         files: files(ask.stack, interpreter.executable.clone(), Vec::new()),
         folders: binds.into_iter().map(|folder| (folder.clone(), folder)).collect(),
+        place: None,
         record: StackRecord {
             python_version: interpreter.version.clone(),
             warnings: warnings::warnings(&[], &interpreter.packages),
@@ -118,35 +132,28 @@ async fn host(ask: &StackAsk<'_>) -> Result<ReadyStack, StackError> {
     })
 }
 
-/// An image's own Python, with what it has: what that is, only its cells say.
-fn of_image(ask: &StackAsk<'_>, reference: &str) -> ReadyStack {
-    let reason = |family: Family| (family, format!("the Python of image {reference} has no {}", family.name()));
-    ReadyStack {
-        absent: LIBRARIES.into_iter().map(reason).collect(),
-        failed: Vec::new(),
-        files: files(ask.stack, "python3".into(), Vec::new()),
-        folders: Vec::new(),
-        record: StackRecord { check: format!("not asked: the packages are in image {reference}"), ..record(ask.stack) },
-    }
-}
-
-/// An environment of the packages that are named. Without an interpreter of the machine, wheels are resolved for another
-/// one's version.
+/// An environment of the packages that are named, for an interpreter of this machine or for an image's.
 async fn made(
     ask: &StackAsk<'_>,
     version: &str,
     interpreter: Option<&Interpreter>,
+    image: Option<Target<'_>>,
     binds: Vec<PathBuf>,
 ) -> Result<ReadyStack, StackError> {
     let (sources, wheels): (Vec<String>, Vec<String>) =
         ask.stack.packages.iter().cloned().partition(|package| is_source(package));
-    let installer = Installer { ask, version, interpreter };
+    let installer = Installer { ask, version, interpreter, image };
     let Made { folder, packages, check } = installer.wheels(&wheels).await?;
 
     let mut folders: Vec<_> = binds.into_iter().map(|folder| (folder.clone(), folder)).collect();
     folders.push((folder.clone(), INSIDE.into()));
     let (mut further, mut failed, mut built, mut unbuilt) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    if !sources.is_empty() {
+    if let Some(Target { image, .. }) = image.filter(|_| !sources.is_empty()) {
+        let (names, reference) = (sources.join(", "), &image.reference);
+        let cure = "docker/python.Dockerfile bakes it into an image with a toolkit";
+        let why = format!("{names} is built from source, and not for the Python of image {reference}: {cure}");
+        unbuilt.push((Family::Pycuda, format!("{NOT_TESTED}{why}")));
+    } else if !sources.is_empty() {
         match installer.sources(&sources, &packages).await {
             Ok(Made { folder, packages, .. }) => {
                 folders.push((folder.clone(), INSIDE_BUILT.into()));
@@ -165,21 +172,15 @@ async fn made(
     let absent = LIBRARIES.into_iter().filter(|family| !ask.stack.names(*family));
     let absent = absent.map(|family| (family, format!("stack {} does not name {}", ask.stack.name, family.name())));
     let absent = absent.chain(unbuilt);
-    let python = match interpreter {
-        Some(_) => folder.join("bin/python3"),
-        // It is looked for in the image; the environment comes as a folder.
-        None => format!("python{version}").into(),
-    };
-    if interpreter.is_none() {
-        further.insert(0, folder.join(site_packages(version)));
-    }
     Ok(ReadyStack {
         absent: absent.collect(),
         failed,
-        files: files(ask.stack, python, further),
+        files: files(ask.stack, folder.join("bin/python3"), further),
         folders,
+        place: None,
         record: StackRecord {
             python_version: interpreter.map_or_else(|| version.to_owned(), |found| found.version.clone()),
+            images: image.map(|target| target.image.said(ask, &target.python.program)).into_iter().collect(),
             warnings: warnings::warnings(&ask.stack.packages, &all),
             resolved: packages,
             built,
@@ -197,9 +198,13 @@ fn is_source(package: &str) -> bool {
 /// Whether an unlocked run would find the wheels of a stack in the cache. No network is needed to tell.
 pub async fn is_cached(stack: &Stack, cache: &Cache) -> bool {
     let Python::Version(version) = &stack.python else { return true };
+    // Where its environment lies depends on what is in the image.
+    if stack.base.is_some() {
+        return false;
+    }
     let wheels: Vec<String> = stack.packages.iter().filter(|package| !is_source(package)).cloned().collect();
-    let interpreter = Interpreter::of_version(version).await.ok();
-    install::wheels_entry(cache, version, interpreter.as_ref(), None, &wheels).complete().is_some()
+    let Ok(interpreter) = Interpreter::of_version(version).await else { return false };
+    install::wheels_entry(cache, version, install::key(&interpreter), None, &wheels).complete().is_some()
 }
 
 /// Where a virtual environment has its packages.
@@ -219,6 +224,7 @@ fn record(stack: &Stack) -> StackRecord {
         asked: stack.packages.clone(),
         resolved: Vec::new(),
         built: Vec::new(),
+        images: Vec::new(),
         check: String::new(),
         warnings: Vec::new(),
     }

@@ -21,8 +21,8 @@ use crate::model::locked_stack::{LockedPackage, LockedPackages};
 use crate::model::stack::{Python, Stack, normalised};
 use crate::model::version::Version;
 
-/// The newest glibc that wheels for another Python are asked for: that of Debian 13 and newer than Ubuntu 24.04's.
-const NEWEST_GLIBC: u32 = 39;
+/// The oldest glibc that wheels name by its number; older ones have names of their own.
+const OLDEST_GLIBC: u32 = 17;
 
 /// The metadata of a source package is made by its own build, for which pip makes an environment first: measured 43 s for
 /// `PyCUDA`, during which nothing may be written for a while.
@@ -40,7 +40,8 @@ pub(super) struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// What comes as wheels: for the environment `target`, or with `platform` for a Python that is not on this machine.
+    /// What comes as wheels for the environment `target`; with a `platform`, for a Python that is not on this machine,
+    /// whose packages' conditions `target` reads.
     pub(super) async fn wheels(
         &self,
         staging: &Staging,
@@ -49,7 +50,7 @@ impl Resolver<'_> {
         packages: &[String],
     ) -> Result<Vec<LockedPackage>, StackError> {
         let mut arguments: Vec<OsString> = vec!["--only-binary=:all:".into()];
-        if target.is_none() {
+        if !platform.is_empty() {
             arguments.extend(platform.iter().cloned());
             arguments.extend(["--target".into(), staging.path().join("nothing").into()]);
         }
@@ -111,15 +112,22 @@ impl Resolver<'_> {
     }
 }
 
-/// pip's options for a Python `version` that is not on this machine, on a C library no newer than `glibc`.
-pub(super) fn platform(version: &str, glibc: Option<u32>) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> =
-        ["--implementation", "cp", "--python-version", version].map(OsString::from).into();
-    for glibc in (17..=glibc.unwrap_or(NEWEST_GLIBC)).rev() {
-        arguments.extend(["--platform".into(), format!("manylinux_2_{glibc}_x86_64").into()]);
+/// pip's options for a Python `version` that is not on this machine, on a C library no newer than 2.`glibc`; where that is
+/// not known, on the oldest. `read` says whether an interpreter of the same release reads the packages' conditions.
+pub(super) fn platform(version: &str, glibc: Option<u32>, read: bool) -> Vec<OsString> {
+    let arch = std::env::consts::ARCH;
+    let mut options: Vec<OsString> = ["--implementation", "cp", "--python-version", version].map(OsString::from).into();
+    if !read {
+        // pip holds the Pythons that a package takes against the one that it runs in. Tags still say which fit.
+        options.push("--ignore-requires-python".into());
     }
-    arguments.extend(["--platform", "manylinux2014_x86_64"].map(OsString::from));
-    arguments
+    for glibc in (OLDEST_GLIBC..=glibc.unwrap_or(OLDEST_GLIBC)).rev() {
+        options.extend(["--platform".into(), format!("manylinux_2_{glibc}_{arch}").into()]);
+    }
+    for name in ["manylinux2014", "linux"] {
+        options.extend(["--platform".into(), format!("{name}_{arch}").into()]);
+    }
+    options
 }
 
 /// What [`lock`] is asked to do, and whom it tells.
@@ -167,9 +175,11 @@ pub async fn lock(ask: &LockAsk<'_>) -> Result<LockedPackages, StackError> {
             (Some(interpreter), chosen)
         }
         LockPlace::Image { glibc } => {
-            let platform = platform(version, glibc.map(|glibc| glibc.minor.into()));
-            let chosen = resolver.wheels(&staging()?, None, &platform, &wheels).await?;
-            (Interpreter::of_version(version).await.ok(), chosen)
+            let reader = Interpreter::of_version(version).await.ok();
+            let platform = platform(version, glibc.map(|glibc| glibc.minor.into()), reader.is_some());
+            let target = reader.as_ref().map(|reader| reader.executable.as_path());
+            let chosen = resolver.wheels(&staging()?, target, &platform, &wheels).await?;
+            (reader, chosen)
         }
     };
     let sources = match interpreter {
@@ -204,4 +214,31 @@ pub async fn installed() -> Result<LockedPackages, StackError> {
     };
     let packages = found.packages.into_iter().map(package).collect();
     Ok(LockedPackages { python, packages, sources: Vec::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn wheels_for_another_python_are_no_newer_than_its_c_library() {
+        let arch = std::env::consts::ARCH;
+        let text = |options: Vec<OsString>| options.join(OsStr::new(" ")).into_string().unwrap();
+        assert_eq!(
+            text(platform("3.13", Some(18), false)),
+            format!(
+                "--implementation cp --python-version 3.13 --ignore-requires-python --platform manylinux_2_18_{arch} \
+                 --platform manylinux_2_17_{arch} --platform manylinux2014_{arch} --platform linux_{arch}"
+            )
+        );
+        assert_eq!(
+            text(platform("3.13", None, true)),
+            format!(
+                "--implementation cp --python-version 3.13 --platform manylinux_2_17_{arch} --platform \
+                 manylinux2014_{arch} --platform linux_{arch}"
+            )
+        );
+    }
 }
