@@ -49,8 +49,7 @@ fn every_error_of_a_file_is_told_with_its_place_and_its_cure() {
         ),
         (
             "a_stack_whose_base_no_toolkit_can_share",
-            "version: 1\ntoolkits: [{name: i, version: '12.6', image: cuda}, {name: b, version: '12.4', base: other}]\n\
-             paths: [cupy]\nstacks: [{name: s, python: '3.13', base: my-python, packages: [numpy]}, {name: t, python: '3.13', base: 'a b', packages: [numpy]}]\n",
+            "version: 1\ntoolkits: [{version: '12.6', image: cuda}, {version: '12.4', base: other}]\nstacks:\n- {name: s, python: '3.13', base: my-python, packages: [numpy]}\n- {name: t, python: '3.13', base: 'a b', packages: [numpy]}\n",
         ),
         (
             "a_library_without_a_stack",

@@ -179,7 +179,7 @@ mod tests {
             [
                 line("bin/ctk-bench", 1, 0o555, None),
                 line("in/request.json", 2, 0o444, None),
-                line("stack", 0, 0o555, None),
+                line("stack/", 0, 0o555, None),
                 line("stack/bin", 0, 0o555, None),
                 line("stack/bin/python3", 0, 0o555, Some("/nowhere/python3.13")),
                 line("toolkit/", 0, 0o555, None),
