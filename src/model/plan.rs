@@ -85,6 +85,9 @@ impl Plan {
             let digest = hex(&Sha256::digest(json(serde_json::to_string(kernel)).as_bytes()));
             settings.insert(format!("kernel {}", kernel.name), format!("sha256 {}", &digest[..16]));
         }
+        for stack in &self.stacks {
+            settings.insert(format!("stack {}", stack.name), json(serde_json::to_string(stack)));
+        }
         settings
     }
 }
@@ -133,6 +136,7 @@ mod tests {
     use super::*;
     use crate::model::axes::Axes;
     use crate::model::matrix::ToolkitSource;
+    use crate::model::stack::Python;
 
     fn plan() -> Plan {
         let (mut cells, mut jobs, mut toolkits) = (Vec::new(), Vec::new(), Vec::new());
@@ -167,12 +171,20 @@ mod tests {
     }
 
     #[test]
-    fn another_source_or_limit_is_another_setting() {
-        let (one, mut other) = (plan(), plan());
+    fn another_source_limit_or_stack_is_another_setting() {
+        let (mut one, mut other) = (plan(), plan());
+        let stack = |pin: &str| Stack {
+            name: "s".into(),
+            python: Python::Host,
+            packages: vec![pin.into()],
+            base: None,
+        };
+        one.stacks.push(stack("numpy==2.4.6"));
+        other.stacks.push(stack("numpy==2.5.0"));
         other.toolkits[1].source = ToolkitSource::Dir("/usr/local/cuda".into());
         other.limits.pids = 3;
         let (one, other) = (one.settings(), other.settings());
         let differ: Vec<_> = one.iter().filter(|(name, value)| other[*name] != **value).map(|(name, _)| name).collect();
-        assert_eq!(differ, ["limits", "toolkit 12.6"]);
+        assert_eq!(differ, ["limits", "stack s", "toolkit 12.6"]);
     }
 }
