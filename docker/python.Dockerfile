@@ -45,15 +45,17 @@ LABEL ctk-matrix.stage=${CTK_STAGE} ctk-matrix.owner=${CTK_OWNER}
 COPY requirements.txt sources.txt* pip.conf* ca.pem* /ctk/
 ENV LANG=C.UTF-8 PIP_CONFIG_FILE=/ctk/pip.conf PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 \
     PIP_PROGRESS_BAR=off PIP_ROOT_USER_ACTION=ignore NO_COLOR=1 ENVIRONMENT=/opt/ctk-matrix/python
-# An environment, and /ctk/pip, which installs into it. A Python without ensurepip can lend its own pip; one without any
-# gets what its distribution has.
+# An environment, and /ctk/pip, which installs into it. A Python that brings no pip into an environment (it has ensurepip's
+# module and not its wheels, or neither) can lend its own; one without any gets what its distribution has.
 RUN set -eu; \
     fail() { echo "ctk-error: $1" >&2; exit 1; }; \
     python=$(command -v "python${PYTHON}"); \
-    lends() { "$python" -m venv --without-pip /ctk/try && "$python" -m pip --python /ctk/try/bin/python3 --version >/dev/null 2>&1; }; \
+    brings() { "$python" -m venv /ctk/brought >/dev/null 2>&1; }; \
+    lends() { "$python" -m venv --without-pip /ctk/lent && "$python" -m pip --python /ctk/lent/bin/python3 --version >/dev/null 2>&1; }; \
     headers=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h; \
     packages=; \
-    if ! "$python" -c 'import ensurepip' 2>/dev/null && ! lends; then packages="python${PYTHON}-venv"; fi; \
+    pip=own; \
+    if ! brings; then if lends; then pip=lent; else packages="python${PYTHON}-venv"; fi; fi; \
     if [ -s /ctk/sources.txt ]; then \
       command -v c++ >/dev/null || packages="$packages g++"; \
       [ -e "$headers" ] || packages="$packages python${PYTHON}-dev"; \
@@ -65,7 +67,7 @@ RUN set -eu; \
       DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-unsafe-io $packages >/dev/null \
         || fail "the image lacks what its Python packages need ($packages), and its distribution does not give it"; \
     fi; \
-    if "$python" -c 'import ensurepip' 2>/dev/null; then \
+    if [ "$pip" = own ]; then \
       "$python" -m venv "$ENVIRONMENT"; \
       printf '#!/bin/sh\nexec %s -m pip "$@"\n' "$ENVIRONMENT/bin/python3" > /ctk/pip; \
     else \

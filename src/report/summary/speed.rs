@@ -29,11 +29,12 @@ struct Entry<'a> {
     timings: &'a Timings,
 }
 
-/// Where at least two paths know the time from the start of their process to their first result, a table.
+/// A table where every path that passed knows the time from the start of its process to its first result. Where paths
+/// share a process, only those that it was started for know it, and theirs includes what was made for the others.
 pub(super) fn tables(report: &Report, places: &Places) -> Vec<SpeedTable> {
     let mut groups: Vec<(String, Common, Vec<&Record>)> = Vec::new();
-    let known = |record: &&Record| record.outcome == Outcome::Pass && record.timings.result_ms.is_some();
-    for (index, record) in report.cells.iter().enumerate().filter(|(_, record)| known(record)) {
+    let timed = |record: &Record| record.outcome == Outcome::Pass && record.timings.mean_ms.is_some();
+    for (index, record) in report.cells.iter().enumerate().filter(|(_, record)| timed(record)) {
         let common = Common::of(&record.axes, places.of(index));
         let toolkit = &record.axes.toolkit;
         match groups.iter_mut().find(|(name, other, _)| name == toolkit && *other == common) {
@@ -43,7 +44,7 @@ pub(super) fn tables(report: &Report, places: &Places) -> Vec<SpeedTable> {
     }
     groups
         .into_iter()
-        .filter(|(.., records)| records.len() > 1)
+        .filter(|(.., records)| records.len() > 1 && records.iter().all(|record| record.timings.result_ms.is_some()))
         .map(|(toolkit, common, records)| {
             let entries: Vec<Entry<'_>> =
                 records.iter().map(|record| Entry { path: record.axes.path, timings: &record.timings }).collect();
@@ -158,7 +159,10 @@ mod tests {
 
     #[test]
     fn where_only_the_first_path_paid_for_its_process_nothing_is_compared() {
-        let report = report(&[("driver-ptx", Some(600.0), 0.0033), ("cupy", None, 0.0048)]);
-        assert_eq!(tables(&report, &Places::new(&report)), []);
+        for late in [None, Some(900.0)] {
+            let paths = [("driver-ptx", Some(600.0), 0.0033), ("nvrtc-ptx", None, 0.0032), ("cupy", late, 0.0048)];
+            let report = report(&paths);
+            assert_eq!(tables(&report, &Places::new(&report)), []);
+        }
     }
 }
