@@ -5,8 +5,9 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use support::index::Index;
@@ -210,4 +211,68 @@ fn a_stack_is_baked_into_the_toolkits_image_once_and_nothing_else_stays_there() 
     let listed = Scene::new().ctk_matrix(&["gc"]).assert_code(0).stdout;
     assert!(listed.contains("docker image prune --all --filter label=ctk-matrix.python"), "{listed}");
     remove(tag);
+}
+
+#[test]
+fn a_lock_holds_what_goes_onto_an_image_and_the_image() {
+    if !docker() {
+        return;
+    }
+    let (index, image) = (Index::serve(), image("locked", &[]));
+    let PythonImage { name, version } = &image;
+    // Without pins: the index of the day decides, and the lock afterwards.
+    let matrix = format!(
+        "version: 1\ntoolkits: [{{name: it, version: \"12.6\", image: \"{name}\"}}, {{name: bound, version: \"12.6\"}}]\n\
+         paths: [driver-ptx, cupy]\nstacks:\n\
+         - {{name: baked, python: \"{version}\", packages: [cupy-cuda12x, numpy]}}\n\
+         - {{name: based, python: \"{version}\", base: \"{name}\", packages: [cupy-cuda12x, numpy]}}\n\
+         exclude: [{{toolkit: bound, stack: baked, reason: \"that would be this machine's Python\"}},\n\
+         \x20 {{toolkit: it, stack: based, reason: \"its own image has it\"}}]\n"
+    );
+    let scene = scene(&matrix, &index.url);
+    scene.ctk_matrix(&["lock", "--engine", "docker", "--source", "wheels"]).assert_code(0);
+    let lock: Value = serde_json::from_str(&std::fs::read_to_string(scene.path().join("ctk.lock")).unwrap()).unwrap();
+    assert_eq!(lock["bases"][name]["ref"], name.as_str());
+    for stack in ["baked", "based"] {
+        let held = &lock["stacks"][stack]["image"]["packages"];
+        assert_eq!((&held[1]["name"], &held[1]["version"]), (&"numpy".into(), &"0.0.1".into()), "{lock}");
+        assert_eq!(lock["stacks"][stack].get("machine"), None);
+    }
+
+    index.publish("numpy", "0.0.2", &[]);
+    let options = ["--engine", "docker", "--source", "wheels", "--gpu", "none"];
+    let version_of = |ran: &Ran, name: &str| -> String {
+        let report = ran.report();
+        let packages = stack(&report, name)["resolved"].as_array().unwrap().clone();
+        let numpy = packages.iter().find(|package| package["name"] == "numpy").unwrap();
+        numpy["version"].as_str().unwrap().to_owned()
+    };
+    let run = |further: &[&str]| {
+        let _ = std::fs::remove_dir_all(scene.path().join("out"));
+        scene.run(&[&options[..], further].concat())
+    };
+    let ran = run(&["--locked"]).assert_code(0);
+    assert_eq!(["baked", "based"].map(|name| version_of(&ran, name)), ["0.0.1", "0.0.1"]);
+    built_images(&ran).iter().for_each(|tag| remove(tag));
+    let ran = run(&[]).assert_code(0);
+    assert_eq!(["baked", "based"].map(|name| version_of(&ran, name)), ["0.0.2", "0.0.2"]);
+    built_images(&ran).iter().for_each(|tag| remove(tag));
+
+    // The same tag for another image is not what was locked.
+    let other = format!("FROM {name}\nLABEL another=one\n");
+    let mut build =
+        Command::new("docker").args(["build", "-q", "-t", name, "-"]).stdin(Stdio::piped()).spawn().unwrap();
+    build.stdin.take().unwrap().write_all(other.as_bytes()).unwrap();
+    assert!(build.wait().unwrap().success());
+    let refused = run(&["--locked"]).assert_code(3);
+    for owner in ["toolkit it: image", "stack based: image"] {
+        assert!(refused.stderr.contains(&format!("{owner} {name} is here as sha256:")), "{}", refused.stderr);
+    }
+}
+
+/// The images that a run baked stacks into.
+fn built_images(ran: &Ran) -> Vec<String> {
+    let report = ran.report();
+    let images = report["runs"][0]["stacks"].as_array().unwrap().iter().flat_map(|stack| stack["images"].as_array());
+    images.flatten().filter_map(|image| Some(image["built"]["ref"].as_str()?.to_owned())).collect()
 }

@@ -173,12 +173,8 @@ mod tests {
     #[test]
     fn another_source_limit_or_stack_is_another_setting() {
         let (mut one, mut other) = (plan(), plan());
-        let stack = |pin: &str| Stack {
-            name: "s".into(),
-            python: Python::Host,
-            packages: vec![pin.into()],
-            base: None,
-        };
+        let stack =
+            |pin: &str| Stack { name: "s".into(), python: Python::Host, packages: vec![pin.into()], base: None };
         one.stacks.push(stack("numpy==2.4.6"));
         other.stacks.push(stack("numpy==2.5.0"));
         other.toolkits[1].source = ToolkitSource::Dir("/usr/local/cuda".into());
