@@ -396,7 +396,7 @@ fn a_module_is_judged_for_the_gpu_whose_context_is_current() {
 #[test]
 fn a_mistake_in_the_environment_is_told_and_nothing_works() {
     let cases = [
-        (("CTK_FAKE_FAULT", "wrong-bits"), "no fault `wrong-bits`; known: wrong-bit wrong-bit-late"),
+        (("CTK_FAKE_FAULT", "wrong-bits"), "no fault `wrong-bits`; known: wrong-bit wrong-bit-late wrong-bit-large"),
         (("CTK_FAKE_FAULT", "oom@ptx"), "`oom@ptx`: this fault meets the process, not a module"),
         (("CTK_FAKE_FAULT", "sticky@ptxx"), "`sticky@ptxx`: no filter `ptxx`"),
         (("CTK_FAKE_FAULT", "sticky:3"), "`sticky:3`: only a wrong bit has an index"),

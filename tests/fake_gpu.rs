@@ -100,6 +100,15 @@ fn wrong_bits_in_the_timed_launches_alone_are_found_afterwards() {
 }
 
 #[test]
+fn nothing_is_launched_between_the_timed_launches_and_their_comparison() {
+    // A later launch of few elements would write over the wrong one.
+    let ran = scene("wrong-bit-large:5@ptx").run(&PROCESS).assert_code(1);
+    let cell = ran.cell(&["path=nvrtc-ptx"]);
+    assert_eq!((cell["outcome"].as_str(), cell["stage"].as_str()), (Some("wrong-result"), Some("verify-after")));
+    assert_eq!((&cell["bits"]["first"]["index"], cell["timings"].get("launch_ms")), (&5.into(), None));
+}
+
+#[test]
 fn a_launch_that_writes_nothing_leaves_the_poison_and_is_wrong() {
     let ran = scene("no-write@cubin").run(&PROCESS).assert_code(1);
     let cell = ran.cell(&["path=nvrtc-cubin"]);

@@ -273,7 +273,7 @@ fn a_wrong_bit_is_found_at_its_stage() {
     let bits = ran.results[0].bits.as_ref().unwrap();
     assert_eq!(bits.mismatches, N);
     assert_eq!(bits.first.as_ref().unwrap().got, "NaN (0x7fc0dead)");
-    let ran = run(&["pycuda"], "", "wrong-bit-late@ptx");
+    let ran = run(&["pycuda"], "", "wrong-bit-large:5@ptx");
     assert_eq!((ran.results[0].outcome, ran.results[0].stage), (Outcome::WrongResult, Some(Stage::VerifyAfter)));
 }
 

@@ -326,9 +326,9 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// One record for each stack, though it is built against each toolkit.
+    /// One record for each environment of a stack, though it is built against each toolkit.
     fn keep_stack(&mut self, stack: &StackRecord) {
-        match self.run.stacks.iter_mut().find(|known| known.name == stack.name) {
+        match self.run.stacks.iter_mut().find(|known| known.is_environment_of(stack)) {
             Some(known) => {
                 let new = stack.built.iter().filter(|built| !known.built.contains(built)).cloned().collect::<Vec<_>>();
                 known.built.extend(new);

@@ -139,6 +139,18 @@ pub struct StackRecord {
     pub warnings: Vec<String>,
 }
 
+impl StackRecord {
+    /// Whether it is the same stack with the same interpreter and the same packages: then only what it ran on and what
+    /// was built against a toolkit can differ.
+    #[must_use]
+    pub fn is_environment_of(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.python_version == other.python_version
+            && self.resolved == other.resolved
+            && self.check == other.check
+    }
+}
+
 /// Packages that were built from source, against one toolkit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Built {

@@ -86,13 +86,15 @@ pub struct JobReport {
     pub stack: Option<Result<ReadyStack, Failure>>,
     /// Why there was no place to run in, of which all its cells fail.
     pub unplaced: Option<Failure>,
+    /// Whether an interruption came before its place and its packages were there: then what they lack is no failure.
+    pub interrupted: bool,
 }
 
 impl JobReport {
     /// A job that ended before it had any packages.
     #[must_use]
     pub fn bare(end: Result<JobEnd, EngineError>, attempts: u32) -> Self {
-        Self { end, attach: None, measured: None, attempts, stack: None, unplaced: None }
+        Self { end, attach: None, measured: None, attempts, stack: None, unplaced: None, interrupted: false }
     }
 
     /// A job that has no place to run in.
@@ -305,7 +307,11 @@ impl Dispatcher {
         for cell in &job.cells {
             let cell = &plan.cells[*cell];
             if let Some(failure) = report.lacking(cell.axes.path.family) {
-                let record = self.recorder.record_failure(cell, context, failure);
+                let record = if report.interrupted {
+                    self.recorder.record_not_run(cell, context, "interrupted before its packages were there")
+                } else {
+                    self.recorder.record_failure(cell, context, failure)
+                };
                 reaction.events.push(RunEvent::CellFinished(Box::new(record)));
                 continue;
             }

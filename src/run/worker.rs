@@ -78,7 +78,9 @@ impl Worker {
         let mut attempts = 0;
         let placed = match self.on_base(job, provisioned, cancel).await {
             Ok(placed) => placed,
-            Err(failure) => return JobReport::unplaced(failure),
+            Err(failure) => {
+                return JobReport { interrupted: *cancel.borrow(), ..JobReport::unplaced(failure) };
+            }
         };
         let provisioned = placed.as_ref().unwrap_or(provisioned);
         let search = Search {
@@ -105,6 +107,7 @@ impl Worker {
         }
         let measured = self.measured(provisioned, tell, cancel).await;
         let stack = self.stack(job, provisioned, tell, cancel.clone()).await;
+        let interrupted = *cancel.borrow();
         let name = match (&attach, &self.engine) {
             (Attach::None, _) => None,
             // A child process sees the GPU as the host does.
@@ -121,7 +124,7 @@ impl Worker {
                 let _ = tell.send(Input::Note(format!("{}: the engine was lost, and tried once more", spec.job)));
                 continue;
             }
-            return JobReport { end, attach: name, measured, attempts, stack, unplaced: None };
+            return JobReport { end, attach: name, measured, attempts, stack, unplaced: None, interrupted };
         }
     }
 

@@ -11,6 +11,8 @@ pub(crate) enum Kind {
     WrongBit,
     /// As [`Kind::WrongBit`], from a function's second launch on.
     WrongBitLate,
+    /// As [`Kind::WrongBitLate`], on launches of more than 1024 threads alone.
+    WrongBitLarge,
     /// The launch succeeds and writes nothing.
     NoWrite,
     /// The load never returns.
@@ -41,9 +43,10 @@ pub(crate) enum Kind {
     Noise,
 }
 
-const KINDS: [(&str, Kind); 16] = [
+const KINDS: [(&str, Kind); 17] = [
     ("wrong-bit", Kind::WrongBit),
     ("wrong-bit-late", Kind::WrongBitLate),
+    ("wrong-bit-large", Kind::WrongBitLarge),
     ("no-write", Kind::NoWrite),
     ("hang-load", Kind::HangLoad),
     ("hang-launch", Kind::HangLaunch),
@@ -122,7 +125,7 @@ fn one(item: &str) -> Result<Fault, String> {
     let names = || KINDS.map(|(name, _)| name).join(" ");
     let known = KINDS.iter().find(|(known, _)| *known == name);
     let kind = known.ok_or_else(|| format!("no fault `{name}`; known: {}", names()))?.1;
-    if index.is_some() && !matches!(kind, Kind::WrongBit | Kind::WrongBitLate) {
+    if index.is_some() && !matches!(kind, Kind::WrongBit | Kind::WrongBitLate | Kind::WrongBitLarge) {
         return Err(format!("`{item}`: only a wrong bit has an index"));
     }
     let filters = parts.map(|text| filter(text).ok_or_else(|| format!("`{item}`: no filter `{text}`")));

@@ -69,6 +69,8 @@ mod tests {
             words(&all).unwrap(),
             "NVRTC 12.6, not the toolkit's 12.4, for cuda-core, cupy; nvcc 12.4.131 for pycuda"
         );
+        let program = include_str!("../../bench/python/four_ways.py");
+        assert!(program.contains(&format!("\"NVRTC %s{NOT}the toolkit's %s\"")), "the program says it otherwise");
         let same = used("cupy", Some("12.4"), None, Some("1 of 4 elements have the wrong bits"));
         assert_eq!(words(&[&same]).as_deref(), Some("NVRTC 12.4 for cupy"));
         assert_eq!(words(&all[..1]), None);

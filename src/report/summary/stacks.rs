@@ -7,7 +7,7 @@ use super::caches;
 use super::cellset::CellSet;
 use super::differences::{Compared, Seen, agreed, compare, shown};
 use crate::model::outcome::{Outcome, Stage};
-use crate::model::record::{Record, Report};
+use crate::model::record::{Record, Report, Run};
 use crate::model::stack::{StackImage, StackRecord, normalised};
 
 /// What pip says where it has no complaint.
@@ -39,10 +39,10 @@ pub enum Told {
 }
 
 pub(super) fn views(report: &Report) -> Vec<StackView> {
-    let places: Vec<String> = report.runs.iter().map(|run| format!("run {}", run.id)).collect();
+    let places: Vec<Vec<String>> = report.runs.iter().map(|run| places(report, run)).collect();
     let mut stacks: Vec<(&str, Vec<Seen<'_>>)> = Vec::new();
-    for (run, place) in report.runs.iter().zip(&places) {
-        for record in &run.stacks {
+    for (run, places) in report.runs.iter().zip(&places) {
+        for (record, place) in run.stacks.iter().zip(places) {
             let seen = Seen { place, record };
             match stacks.iter_mut().find(|(name, _)| *name == record.name) {
                 Some((_, all)) => all.push(seen),
@@ -58,6 +58,21 @@ pub(super) fn views(report: &Report) -> Vec<StackView> {
     let known: BTreeSet<&str> = stacks.iter().map(|(name, _)| *name).collect();
     views.extend(missing(report, &known));
     views
+}
+
+/// Where each of a run's stacks was, so that one can be told from another of its name: `run R`, and on what, where that
+/// run had several.
+fn places(report: &Report, run: &Run) -> Vec<String> {
+    let place = |record: &StackRecord| {
+        let of_run = format!("run {}", run.id);
+        if run.stacks.iter().filter(|other| other.name == record.name).count() == 1 {
+            return of_run;
+        }
+        let bases: Vec<&str> = record.images.iter().map(|image| image.base.as_str()).collect();
+        let on = if bases.is_empty() { "this machine".to_owned() } else { format!("image {}", bases.join(" and ")) };
+        if report.runs.len() == 1 { on } else { format!("{of_run} on {on}") }
+    };
+    run.stacks.iter().map(place).collect()
 }
 
 /// How many warnings there are, and on which stacks.
@@ -141,13 +156,21 @@ fn missing(report: &Report, known: &BTreeSet<&str>) -> Vec<StackView> {
     names.into_iter().filter_map(view).collect()
 }
 
-/// Which libraries could not be had, and why.
+/// Which libraries could not be had, and why. What a toolkit's own paths failed for too is the toolkit's affair.
 fn unprovided(report: &Report, cells: &[&Record]) -> impl Iterator<Item = String> {
+    let shared = |cell: &Record| {
+        report.cells.iter().any(|other| {
+            !other.axes.path.family.is_python()
+                && (&other.run, &other.axes.toolkit, other.stage, &other.reason)
+                    == (&cell.run, &cell.axes.toolkit, cell.stage, &cell.reason)
+        })
+    };
     let mut reasons: Vec<(&str, Vec<&crate::model::axes::Axes>)> = Vec::new();
     let failed = cells.iter().filter(|cell| {
         cell.axes.path.family.is_python()
             && cell.stage == Some(Stage::Provision)
             && matches!(cell.outcome, Outcome::Fail | Outcome::ExpectedFail)
+            && !shared(cell)
     });
     for cell in failed {
         let reason = cell.reason.as_deref().unwrap_or("no reason given");
@@ -252,10 +275,9 @@ fn answers(earlier: &StackRecord, here: &StackRecord) -> Vec<(&'static str, Told
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::record::Run;
     use crate::model::stack::{Built, BuiltImage, Package};
     use crate::report::read;
-    use crate::report::testing::run;
+    use crate::report::testing::{record, run};
 
     fn package(text: &str) -> Package {
         let (name, version) = text.split_once(' ').unwrap();
@@ -383,6 +405,44 @@ mod tests {
         let views = of_runs(vec![("a", vec![on(vec![image(Some(built))])])]);
         let line = "image: ctk-matrix/python:00ff for toolkit 12.6, built from my-python with its /usr/bin/python3.13";
         assert_eq!(facts(&views[0])[1], line);
+    }
+
+    #[test]
+    fn one_run_may_have_a_stack_in_several_environments() {
+        let on = |base: &str, numpy: &str, check: &str| StackRecord {
+            images: vec![StackImage {
+                toolkit: base.into(),
+                base: base.into(),
+                base_id: "sha256:1".into(),
+                python: "/usr/bin/python3.12".into(),
+                built: None,
+            }],
+            check: check.into(),
+            ..stack("s", "3.12.3", &[numpy])
+        };
+        let complaint = "a 1 requires b, which is not installed.";
+        let views = of_runs(vec![("r", vec![on("one", "numpy 2.4.6", SOUND), on("two", "numpy 2.5.0", complaint)])]);
+        assert!(facts(&views[0]).contains(&"differs: numpy: 2.4.6 in image one; 2.5.0 in image two".to_owned()));
+        let warning = format!("pip check: {SOUND} in image one; {complaint} in image two");
+        assert_eq!(views[0].warnings, [warning]);
+    }
+
+    #[test]
+    fn a_toolkit_that_does_not_come_is_no_stack_that_does_not() {
+        let failed = |path: &str, reason: &str| {
+            let mut record = record("r", "12.6", Outcome::Fail);
+            record.axes.path = path.parse().unwrap();
+            record.axes.stack = Some("s".into());
+            (record.id, record.stage) = (format!("path={path}"), Some(Stage::Provision));
+            record.reason = Some(reason.into());
+            record
+        };
+        let of = |cells: Vec<Record>| {
+            views(&read::report(vec![run("r", "2026-12-01T10:00:00Z")], cells, Vec::new(), Vec::new())).len()
+        };
+        let reason = "pip cannot reach its package index";
+        assert_eq!(of(vec![failed("nvrtc-cubin", reason), failed("cupy", reason)]), 0);
+        assert_eq!(of(vec![failed("cupy", reason)]), 1);
     }
 
     #[test]

@@ -312,6 +312,19 @@ fn a_stack_that_does_not_come_fails_its_libraries_and_not_the_rust_paths() {
 }
 
 #[test]
+fn packages_that_an_interruption_kept_away_are_no_failure_and_are_tried_again() {
+    let mut dispatcher = with_a_stack();
+    let failure = Failure { stage: Stage::Provision, code: None, reason: "interrupted".into(), detail: None };
+    let Input::Ended { job, report } = ended_with(Err(failure), &[BUILT]) else { unreachable!() };
+    let report = Box::new(JobReport { interrupted: true, ..*report });
+    let reaction = dispatcher.handle(Input::Ended { job, report });
+    let left: Vec<Outcome> = outcomes(&reaction)[1..].iter().map(|(outcome, _)| *outcome).collect();
+    assert_eq!(left, [Outcome::NotRun; 3]);
+    let reason = records(&reaction)[1].reason.as_deref();
+    assert_eq!(reason, Some("interrupted before its packages were there"));
+}
+
+#[test]
 fn a_source_package_that_was_not_built_costs_its_own_library_alone() {
     let mut dispatcher = with_a_stack();
     let line = "pycuda cannot be built from source: a.c:2:1: error: x";

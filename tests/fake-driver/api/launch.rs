@@ -79,7 +79,8 @@ unsafe fn launch(
     // Behind a kernel that never ends, or one that failed, nothing runs.
     if state.pending.is_none() {
         // SAFETY: the caller's promise.
-        let ran = unsafe { kernel::run(&function.entry.name, state, threads, parameters, spoil(config, &function)) };
+        let ran =
+            unsafe { kernel::run(&function.entry.name, state, threads, parameters, spoil(config, &function, threads)) };
         let after = [
             (Kind::HangLaunch, Pending::Hang),
             (Kind::Sticky, Pending::Error(Code::ILLEGAL_ADDRESS)),
@@ -91,10 +92,14 @@ unsafe fn launch(
     Ok(())
 }
 
-fn spoil(config: &Config, function: &Function) -> Spoil {
+/// Threads of a launch that is not large: a thousand elements in blocks of 256.
+const SMALL: u64 = 1024;
+
+fn spoil(config: &Config, function: &Function, threads: u64) -> Spoil {
     let fault = |kind| config.fault(kind, &function.origin);
     let late = fault(Kind::WrongBitLate).filter(|_| function.launches > 1);
-    match fault(Kind::WrongBit).or(late) {
+    let large = fault(Kind::WrongBitLarge).filter(|_| function.launches > 1 && threads > SMALL);
+    match fault(Kind::WrongBit).or(late).or(large) {
         _ if fault(Kind::NoWrite).is_some() => Spoil::NoWrite,
         Some(fault) => Spoil::Bit(fault.index),
         None => Spoil::No,
