@@ -216,11 +216,18 @@ async fn source_packages_and_what_comes_along_are_held_too() {
     let index = Index::serve();
     let scratch = tempfile::tempdir().unwrap();
     let cache = Cache::at(&scratch.path().join("cache")).unwrap();
-    // The index is named where a user names it, and not in the environment.
+    // The index is named where a user names it, in part at an older place, and so is its password, not in the environment.
+    index.lock_up("me:secret");
     let home = scratch.path().join("home");
-    std::fs::create_dir_all(home.join(".config/pip")).unwrap();
-    let text = format!("[global]\nindex-url = {}\nno-cache-dir = true\n", index.url);
-    std::fs::write(home.join(".config/pip/pip.conf"), text).unwrap();
+    for (file, text) in [
+        (".config/pip/pip.conf", "[global]\nno-cache-dir = true\n".to_owned()),
+        (".pip/pip.conf", format!("[global]\nindex-url = {}\n", index.url)),
+        (".netrc", "machine 127.0.0.1 login me password secret\n".into()),
+    ] {
+        let file = home.join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
     // pip takes no notice of settings that are empty.
     let empty = ["XDG_CONFIG_HOME", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"].map(|name| (name, ""));
     let env = [("HOME", home.to_str().unwrap())].into_iter().chain(empty);

@@ -83,10 +83,17 @@ impl Pip {
 
     /// Where a user's pip settings are, for a command that gets another `HOME`.
     pub(crate) fn settings_folder(&self) -> Option<OsString> {
-        let said = |name: &str| {
-            self.env.get(OsStr::new(name)).cloned().or_else(|| std::env::var_os(name)).filter(|text| !text.is_empty())
-        };
-        said("XDG_CONFIG_HOME").or_else(|| Some(Path::new(&said("HOME")?).join(".config").into()))
+        self.said("XDG_CONFIG_HOME").or_else(|| Some(Path::new(&self.home()?).join(".config").into()))
+    }
+
+    /// The user's own folder.
+    pub(crate) fn home(&self) -> Option<OsString> {
+        self.said("HOME")
+    }
+
+    fn said(&self, name: &str) -> Option<OsString> {
+        let own = self.env.get(OsStr::new(name)).cloned();
+        own.or_else(|| std::env::var_os(name)).filter(|text| !text.is_empty())
     }
 
     fn stack_command(&self, order: &StackOrder<'_>, staging: &Path) -> Command {
