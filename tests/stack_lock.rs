@@ -95,6 +95,14 @@ fn a_locked_run_has_the_same_packages_after_a_newer_version_appeared() {
     assert_eq!(held["machine"]["packages"][0]["version"], "2.0.1");
     assert_eq!(held["machine"]["packages"][0]["sha256"].as_str().unwrap().len(), 64);
 
+    // A size that was not told then is no difference, and is added.
+    edit(&scene, |lock| {
+        lock["stacks"]["s"]["machine"]["packages"][0].as_object_mut().unwrap().remove("bytes").unwrap();
+    });
+    let same = lock(&scene, &[]).assert_code(0);
+    assert!(same.stderr.ends_with("ctk.lock holds already what this matrix stands for\n"), "{}", same.stderr);
+    assert_eq!(locked(&scene)["stacks"]["s"], held);
+
     index.publish("lib", "2.3", &[]);
     let differs = lock(&scene, &[]).assert_code(3);
     assert!(differs.stdout.contains("~ stack s: machine.packages.lib.version: 2.0.1 -> 2.3\n"), "{}", differs.stdout);
