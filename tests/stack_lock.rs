@@ -6,6 +6,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use ctk_matrix::model::locked_stack::{LockedPackage, LockedPackages};
 use ctk_matrix::model::matrix::{Toolkit, ToolkitSource};
@@ -217,6 +218,23 @@ fn toolkit(root: &Path) -> Provisioned {
         absent: Vec::new(),
         notes: Vec::new(),
     }
+}
+
+#[tokio::test]
+async fn sizes_that_are_long_in_coming_are_done_without() {
+    let index = Index::serve();
+    index.slow_down(9);
+    let scratch = tempfile::tempdir().unwrap();
+    let cache = Cache::at(&scratch.path().join("cache")).unwrap();
+    let env = settings(&index.url).map(|(name, value)| (name.into(), value.into())).into();
+    let pip = Pip { env, idle: Duration::from_secs(12), ..Pip::default() };
+    let (name, python) = ("s".into(), Python::Version(series()));
+    let stack = Stack { name, python, packages: vec!["user".into(), "strict".into()], base: None };
+    let ask = LockAsk { stack: &stack, place: LockPlace::Machine, cache: &cache, pip: &pip, note: &drop };
+    let held = stack::lock(&ask).await.unwrap();
+    let names: Vec<String> = held.packages.iter().map(LockedPackage::requirement).collect();
+    assert_eq!(names, ["lib==2.0.1", "strict==1.0", "user==1.0"]);
+    assert!(held.packages.iter().all(|package| package.bytes.is_none()), "{held:?}");
 }
 
 #[tokio::test]

@@ -24,8 +24,8 @@ const POLL: Duration = Duration::from_millis(200);
 /// proxy asked for more, and it tries again.
 const IDLE: Duration = Duration::from_mins(2);
 
-/// An interpreter that does not tell its version within this time is not used.
-const ANSWER: Duration = Duration::from_secs(30);
+/// An interpreter that does not tell what it is within this time is not used.
+pub(super) const ANSWER: Duration = Duration::from_secs(30);
 
 /// The most of pip's output that is kept, of each stream: the errors are at its end.
 const KEPT_OUTPUT: usize = 128 << 10;
@@ -99,9 +99,10 @@ impl Pip {
     fn stack_command(&self, order: &StackOrder<'_>, staging: &Path) -> Command {
         let mut command = Command::new(&self.python);
         if let StackWork::Choose { .. } = order.what {
-            // Its own arguments are the interpreter, a pip that is not known yet, and the file for sizes.
+            // Its own arguments are the interpreter, a pip that is not known yet, and the file for sizes with the seconds
+            // that they may take: well below what would be taken for a pip that is stuck.
             command.arg(staging.join("resolve.py")).arg(order.target.unwrap_or(Path::new(""))).arg("");
-            command.arg(staging.join("sizes.json"));
+            command.arg(staging.join("sizes.json")).arg((self.idle / 4).as_secs_f64().to_string());
         } else {
             command.args(["-m", "pip"]);
             if let Some(target) = order.target {
