@@ -6,6 +6,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use ctk_matrix::model::locked_stack::{LockedPackage, LockedPackages};
 use ctk_matrix::model::matrix::{Toolkit, ToolkitSource};
@@ -94,6 +95,14 @@ fn a_locked_run_has_the_same_packages_after_a_newer_version_appeared() {
     assert_eq!(held["machine"]["packages"][0]["name"], "lib");
     assert_eq!(held["machine"]["packages"][0]["version"], "2.0.1");
     assert_eq!(held["machine"]["packages"][0]["sha256"].as_str().unwrap().len(), 64);
+
+    // A size that was not told then is no difference, and is added.
+    edit(&scene, |lock| {
+        lock["stacks"]["s"]["machine"]["packages"][0].as_object_mut().unwrap().remove("bytes").unwrap();
+    });
+    let same = lock(&scene, &[]).assert_code(0);
+    assert!(same.stderr.ends_with("ctk.lock holds already what this matrix stands for\n"), "{}", same.stderr);
+    assert_eq!(locked(&scene)["stacks"]["s"], held);
 
     index.publish("lib", "2.3", &[]);
     let differs = lock(&scene, &[]).assert_code(3);
@@ -212,15 +221,39 @@ fn toolkit(root: &Path) -> Provisioned {
 }
 
 #[tokio::test]
+async fn sizes_that_are_long_in_coming_are_done_without() {
+    let index = Index::serve();
+    index.slow_down(9);
+    let scratch = tempfile::tempdir().unwrap();
+    let cache = Cache::at(&scratch.path().join("cache")).unwrap();
+    let env = settings(&index.url).map(|(name, value)| (name.into(), value.into())).into();
+    let pip = Pip { env, idle: Duration::from_secs(12), ..Pip::default() };
+    let (name, python) = ("s".into(), Python::Version(series()));
+    let stack = Stack { name, python, packages: vec!["user".into(), "strict".into()], base: None };
+    let ask = LockAsk { stack: &stack, place: LockPlace::Machine, cache: &cache, pip: &pip, note: &drop };
+    let held = stack::lock(&ask).await.unwrap();
+    let names: Vec<String> = held.packages.iter().map(LockedPackage::requirement).collect();
+    assert_eq!(names, ["lib==2.0.1", "strict==1.0", "user==1.0"]);
+    assert!(held.packages.iter().all(|package| package.bytes.is_none()), "{held:?}");
+}
+
+#[tokio::test]
 async fn source_packages_and_what_comes_along_are_held_too() {
     let index = Index::serve();
     let scratch = tempfile::tempdir().unwrap();
     let cache = Cache::at(&scratch.path().join("cache")).unwrap();
-    // The index is named where a user names it, and not in the environment.
+    // The index is named where a user names it, in part at an older place, and so is its password, not in the environment.
+    index.lock_up("me:secret");
     let home = scratch.path().join("home");
-    std::fs::create_dir_all(home.join(".config/pip")).unwrap();
-    let text = format!("[global]\nindex-url = {}\nno-cache-dir = true\n", index.url);
-    std::fs::write(home.join(".config/pip/pip.conf"), text).unwrap();
+    for (file, text) in [
+        (".config/pip/pip.conf", "[global]\nno-cache-dir = true\n".to_owned()),
+        (".pip/pip.conf", format!("[global]\nindex-url = {}\n", index.url)),
+        (".netrc", "machine 127.0.0.1 login me password secret\n".into()),
+    ] {
+        let file = home.join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
     // pip takes no notice of settings that are empty.
     let empty = ["XDG_CONFIG_HOME", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"].map(|name| (name, ""));
     let env = [("HOME", home.to_str().unwrap())].into_iter().chain(empty);

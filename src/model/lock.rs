@@ -159,13 +159,19 @@ impl Lock {
         }
     }
 
-    /// What would have to change in this lock to make it `new`, in the order of the file.
+    /// What would have to change in this lock to make it `new`, in the order of the file. The size of a stack's package
+    /// alone is no change: an index tells it or not, and the hash says that the file is the same.
     #[must_use]
     pub fn changes(&self, new: &Self) -> Vec<Change> {
         let (old, new) = (self.flat(), new.flat());
         let keys: std::collections::BTreeSet<_> = old.keys().chain(new.keys()).cloned().collect();
+        let same_file = |(entry, field): &(String, String)| {
+            let package = field.strip_suffix(".bytes").filter(|_| entry.starts_with("stack "));
+            let hash = package.map(|package| (entry.clone(), format!("{package}.sha256")));
+            hash.is_some_and(|hash| old.contains_key(&hash) && old.get(&hash) == new.get(&hash))
+        };
         keys.into_iter()
-            .filter(|key| old.get(key) != new.get(key))
+            .filter(|key| old.get(key) != new.get(key) && !same_file(key))
             .map(|key| Change { old: old.get(&key).cloned(), new: new.get(&key).cloned(), entry: key.0, field: key.1 })
             .collect()
     }
@@ -246,6 +252,29 @@ mod tests {
             ]
         );
         assert_eq!(new.changes(&new), []);
+    }
+
+    #[test]
+    fn the_size_of_the_same_file_is_no_change() {
+        let lock = |bytes, sha256: &str| {
+            let package = LockedPackage { name: "a".into(), version: "1".into(), bytes, sha256: Some(sha256.into()) };
+            let packages = LockedPackages { python: "3.12".into(), packages: vec![package], sources: Vec::new() };
+            let (machine, image) = (Some(packages), None);
+            let stack = LockedStack { python: "3.12".into(), asked: vec!["a".into()], machine, image };
+            Lock { stacks: BTreeMap::from([("s".into(), stack)]), ..Lock::empty() }
+        };
+        assert_eq!(lock(None, "00").changes(&lock(Some(7), "00")), []);
+        assert_eq!(lock(Some(8), "00").changes(&lock(Some(7), "00")), []);
+        let lines: Vec<String> =
+            lock(None, "00").changes(&lock(Some(7), "01")).iter().map(ToString::to_string).collect();
+        assert_eq!(lines, ["+ stack s: machine.packages.a.bytes: 7", "~ stack s: machine.packages.a.sha256: 00 -> 01"]);
+        // A toolkit's wheel always has its size.
+        let wheels = |bytes| LockedToolkit::Wheels {
+            version: Version::new(13, 0),
+            wheels: vec![LockedFile { bytes, ..wheel("b", "1") }],
+        };
+        let toolkit = |bytes| Lock { toolkits: BTreeMap::from([("13.0".into(), wheels(bytes))]), ..Lock::empty() };
+        assert_eq!(toolkit(1).changes(&toolkit(2)).len(), 1);
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Provisioner {
                     note(format!("stack {}: its packages in image {image} are held by the image's digest", stack.name));
                 }
             } else if !images.is_empty() {
-                let glibc = self.oldest_glibc(&images).await?;
+                let glibc = self.oldest_glibc(stack, &images, note).await?;
                 locked.image = Some(self.lock_stack(stack, LockPlace::Image { glibc }, note).await?);
             }
             stacks.insert(stack.name.clone(), locked);
@@ -86,15 +86,25 @@ impl Provisioner {
         })
     }
 
-    /// The oldest C library of images that are here: wheels for it are good for all of them.
-    async fn oldest_glibc(&self, images: &BTreeSet<String>) -> Result<Option<Version>, Failure> {
-        let mut oldest = None;
+    /// The oldest C library of a stack's images, for which wheels are good in all of them; none where one is not known.
+    async fn oldest_glibc(
+        &self,
+        stack: &Stack,
+        images: &BTreeSet<String>,
+        note: &(dyn Fn(String) + Send + Sync),
+    ) -> Result<Option<Version>, Failure> {
+        let mut known = Vec::new();
         for image in images {
             let facts = self.look(image).await?;
-            let glibc = facts.and_then(|facts| facts.glibc).and_then(|glibc| glibc.parse::<Version>().ok());
-            oldest = oldest.into_iter().chain(glibc).min();
+            if facts.is_none() {
+                note(format!(
+                    "stack {}: image {image} is not on this machine: wheels are chosen that fit every C library",
+                    stack.name
+                ));
+            }
+            known.push(facts.and_then(|facts| facts.glibc).and_then(|glibc| glibc.parse::<Version>().ok()));
         }
-        Ok(oldest)
+        Ok(oldest(known))
     }
 
     /// Everything in which the stacks of a plan are not what the lock holds, one line each.
@@ -127,5 +137,23 @@ impl Provisioner {
             }
         }
         drift
+    }
+}
+
+/// The oldest of what all are known to have; a single one that is not known may be older than the others.
+fn oldest(versions: Vec<Option<Version>>) -> Option<Version> {
+    versions.into_iter().collect::<Option<Vec<Version>>>()?.into_iter().min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_image_that_is_not_known_may_have_the_oldest_c_library() {
+        let (jammy, noble) = (Some(Version::new(2, 35)), Some(Version::new(2, 39)));
+        assert_eq!(oldest(vec![noble, jammy]), jammy);
+        assert_eq!(oldest(vec![noble, None]), None);
+        assert_eq!(oldest(vec![None, noble]), None);
     }
 }

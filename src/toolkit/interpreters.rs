@@ -1,18 +1,22 @@
 //! Where the Pythons of this machine lie: the system's, those in `PATH`, and those that pyenv and uv manage, whether they
-//! are switched on here or not. The main functions are [`candidates`] and [`series`]; nothing is run.
+//! are switched on here or not. The main functions are [`candidates`], [`series`], which run nothing, and [`answer`].
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use tokio::process::Command;
 
 /// Programs that may be a Python of this version, `3.12`, the likeliest first. The distribution's own comes first because
 /// containers see it without a bind. A shim in `PATH` may stand for a Python that is not switched on, so each has to be
 /// asked.
 pub(super) fn candidates(version: &str) -> Vec<PathBuf> {
-    let name = format!("python{version}");
-    let mut found = vec![Path::new("/usr/bin").join(&name), Path::new("/usr/local/bin").join(&name)];
     let path = env::var_os("PATH").unwrap_or_default();
-    found.extend(env::split_paths(&path).map(|folder| folder.join(&name)));
+    let mut found: Vec<PathBuf> = named(&path, version).collect();
     found.extend(env::split_paths(&path).map(|folder| folder.join("python3")));
     found.retain(|program| program.is_file());
     found.extend(managed(&Managers::here(), version));
@@ -29,11 +33,30 @@ pub(super) fn candidates(version: &str) -> Vec<PathBuf> {
 /// The versions, `3.12`, of the Pythons that are here by their own name, oldest first. What only a `python3` is, is not
 /// among them.
 pub(super) fn series() -> Vec<String> {
-    let managers = Managers::here();
+    series_in(&env::var_os("PATH").unwrap_or_default(), &Managers::here())
+}
+
+fn series_in(path: &OsStr, managers: &Managers) -> Vec<String> {
     let here = |version: &String| {
-        Path::new("/usr/bin").join(format!("python{version}")).is_file() || !managed(&managers, version).is_empty()
+        named(path, version).any(|program| program.is_file()) || !managed(managers, version).is_empty()
     };
     (8..=19).map(|minor| format!("3.{minor}")).filter(here).collect()
+}
+
+/// Where a Python of this version would be by its own name: the system's folders, then those of `path`.
+fn named(path: &OsStr, version: &str) -> impl Iterator<Item = PathBuf> {
+    let name = format!("python{version}");
+    let system = ["/usr/bin", "/usr/local/bin"].map(PathBuf::from).into_iter();
+    system.chain(env::split_paths(path)).map(move |folder| folder.join(&name))
+}
+
+/// What an interpreter says to a question that it has at once. One in a folder of a network, or a shim that asks back, may
+/// say nothing for ever.
+pub(super) async fn answer(program: &OsStr, question: &str, limit: Duration) -> io::Result<Output> {
+    let mut command = Command::new(program);
+    command.args(["-I", "-c", question]).stdin(Stdio::null()).kill_on_drop(true);
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {limit:?}"));
+    tokio::time::timeout(limit, command.output()).await.map_err(late)?
 }
 
 /// Where pyenv and uv keep their Pythons.
@@ -82,7 +105,32 @@ fn patch(name: &str, version: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::time::Instant;
+
     use super::*;
+
+    #[tokio::test]
+    async fn an_interpreter_that_does_not_answer_is_not_waited_for() {
+        let scratch = tempfile::tempdir().unwrap();
+        let program = scratch.path().join("python3");
+        fs::write(&program, "#!/bin/sh\nexec sleep 20\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let asked = Instant::now();
+        let said = answer(program.as_os_str(), "", Duration::from_millis(200)).await.unwrap_err();
+        assert_eq!(said.to_string(), "no answer within 200ms");
+        assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    }
+
+    #[test]
+    fn what_path_names_is_among_the_versions_that_are_here() {
+        let scratch = tempfile::tempdir().unwrap();
+        let managers = Managers { pyenv: None, uv: None };
+        let before = series_in(OsStr::new(""), &managers);
+        assert!(!before.contains(&"3.19".to_owned()), "{before:?}");
+        fs::write(scratch.path().join("python3.19"), "").unwrap();
+        assert_eq!(series_in(scratch.path().as_os_str(), &managers), [before, vec!["3.19".into()]].concat());
+    }
 
     #[test]
     fn managed_pythons_are_found_newest_first_and_others_are_not() {

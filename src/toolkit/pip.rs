@@ -24,8 +24,8 @@ const POLL: Duration = Duration::from_millis(200);
 /// proxy asked for more, and it tries again.
 const IDLE: Duration = Duration::from_mins(2);
 
-/// An interpreter that does not tell its version within this time is not used.
-const ANSWER: Duration = Duration::from_secs(30);
+/// An interpreter that does not tell what it is within this time is not used.
+pub(super) const ANSWER: Duration = Duration::from_secs(30);
 
 /// The most of pip's output that is kept, of each stream: the errors are at its end.
 const KEPT_OUTPUT: usize = 128 << 10;
@@ -83,18 +83,26 @@ impl Pip {
 
     /// Where a user's pip settings are, for a command that gets another `HOME`.
     pub(crate) fn settings_folder(&self) -> Option<OsString> {
-        let said = |name: &str| {
-            self.env.get(OsStr::new(name)).cloned().or_else(|| std::env::var_os(name)).filter(|text| !text.is_empty())
-        };
-        said("XDG_CONFIG_HOME").or_else(|| Some(Path::new(&said("HOME")?).join(".config").into()))
+        self.said("XDG_CONFIG_HOME").or_else(|| Some(Path::new(&self.home()?).join(".config").into()))
+    }
+
+    /// The user's own folder.
+    pub(crate) fn home(&self) -> Option<OsString> {
+        self.said("HOME")
+    }
+
+    fn said(&self, name: &str) -> Option<OsString> {
+        let own = self.env.get(OsStr::new(name)).cloned();
+        own.or_else(|| std::env::var_os(name)).filter(|text| !text.is_empty())
     }
 
     fn stack_command(&self, order: &StackOrder<'_>, staging: &Path) -> Command {
         let mut command = Command::new(&self.python);
         if let StackWork::Choose { .. } = order.what {
-            // Its own arguments are the interpreter, a pip that is not known yet, and the file for sizes.
+            // Its own arguments are the interpreter, a pip that is not known yet, and the file for sizes with the seconds
+            // that they may take: well below what would be taken for a pip that is stuck.
             command.arg(staging.join("resolve.py")).arg(order.target.unwrap_or(Path::new(""))).arg("");
-            command.arg(staging.join("sizes.json"));
+            command.arg(staging.join("sizes.json")).arg((self.idle / 4).as_secs_f64().to_string());
         } else {
             command.args(["-m", "pip"]);
             if let Some(target) = order.target {

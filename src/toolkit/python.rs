@@ -1,13 +1,11 @@
 //! Finds a Python on this machine. The main type is [`Interpreter`].
 
 use std::ffi::OsString;
-use std::process::Stdio;
-
-use tokio::process::Command;
 
 use super::error::{ProvisionError, cause};
-use super::interpreters::candidates;
+use super::interpreters::{answer, candidates};
 use super::packages::PackageError;
+use super::pip::ANSWER;
 
 /// A Python that is on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,13 +50,7 @@ impl Interpreter {
 /// The interpreter itself, or why it does not answer.
 async fn asked(program: &OsString) -> Result<Interpreter, String> {
     const ASK: &str = "import platform; print(platform.python_version())";
-    let output = Command::new(program)
-        .args(["-I", "-c", ASK])
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
-        .await
-        .map_err(|error| cause(&error))?;
+    let output = answer(program, ASK, ANSWER).await.map_err(|error| cause(&error))?;
     let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if output.status.success() && !version.is_empty() {
         return Ok(Interpreter { program: program.clone(), version });

@@ -3,17 +3,20 @@
     python3 index.py FOLDER                            makes it and serves it
     python3 index.py FOLDER NAME VERSION [NEED...]     adds a package to one that is served
 
-What was asked of it is in FOLDER/requests. `lib` lost its `row_stack` in 2.0; 2.1 is yanked, 2.2rc1 a pre-release, 3.0
-needs a Python that is not out yet. `pycuda` comes as source with a build of its own: 1.0 needs nothing but Python, the C
-of 9999.1 does not compile, and 9999.2 can be built.
+What was asked of it is in FOLDER/requests; a file FOLDER/password, `name:password`, closes it to all others, and a file
+FOLDER/slow holds the seconds that the answer to a HEAD takes. `lib` lost its `row_stack` in 2.0; 2.1 is yanked, 2.2rc1 a
+pre-release, 3.0 needs a Python that is not out yet. `pycuda` comes as source with a build of its own: 1.0 needs nothing but
+Python, the C of 9999.1 does not compile, and 9999.2 can be built.
 """
 
+import base64
 import hashlib
 import http.server
 import io
 import os
 import sys
 import tarfile
+import time
 import zipfile
 
 root = sys.argv[1]
@@ -184,6 +187,24 @@ write("pycuda", compiled_links())
 
 
 class Logged(http.server.SimpleHTTPRequestHandler):
+    def do_HEAD(self):
+        if os.path.exists("slow"):
+            with open("slow") as file:
+                time.sleep(float(file.read()))
+        super().do_HEAD()
+
+    def send_head(self):
+        if os.path.exists("password"):
+            with open("password", "rb") as file:
+                expected = "Basic " + base64.b64encode(file.read()).decode()
+            if self.headers.get("Authorization") != expected:
+                self.send_response(401)
+                self.send_header("WWW-Authenticate", 'Basic realm="index"')
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return None
+        return super().send_head()
+
     def log_message(self, *_):
         with open("requests", "a") as log:
             log.write(f"{self.command} {self.path}\n")

@@ -28,6 +28,16 @@ impl Index {
         assert!(status.unwrap().success());
     }
 
+    /// From now on only who has the password gets an answer: `name:password`.
+    pub(crate) fn lock_up(&self, password: &str) {
+        std::fs::write(self.folder.path().join("password"), password).unwrap();
+    }
+
+    /// From now on each question after a size takes so many seconds.
+    pub(crate) fn slow_down(&self, seconds: u32) {
+        std::fs::write(self.folder.path().join("slow"), seconds.to_string()).unwrap();
+    }
+
     /// What was asked for so far, `GET /simple/lib/`.
     pub(crate) fn requests(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.folder.path().join("requests")).unwrap();

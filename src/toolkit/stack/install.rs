@@ -167,6 +167,9 @@ impl Installer<'_> {
         fs::create_dir_all(&home).map_err(failed)?;
         // What PyCUDA's own build reads; cuRAND is not among what the toolkit must have.
         fs::write(home.join(".aksetup-defaults.py"), toolkit.settings()).map_err(failed)?;
+        if let Some(own) = self.ask.pip.home() {
+            lend_access(Path::new(&own), &home).map_err(failed)?;
+        }
         let mut path = OsString::from(toolkit.root.join("bin"));
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()));
@@ -325,6 +328,19 @@ pub(super) fn environment(tree: &Path, interpreter: &Interpreter) -> io::Result<
     fs::create_dir_all(tree.join("bin"))?;
     fs::write(tree.join("pyvenv.cfg"), settings)?;
     symlink(&program, tree.join("bin/python3"))
+}
+
+/// Lets a pip whose home is `home` reach what the user's own reaches. They are links, because they hold passwords, and not
+/// variables: a pip with `PIP_CONFIG_FILE` leaves out the user's other settings.
+fn lend_access(own: &Path, home: &Path) -> io::Result<()> {
+    for file in [".netrc", "_netrc", ".pip/pip.conf"] {
+        let (from, to) = (own.join(file), home.join(file));
+        if from.is_file() {
+            fs::create_dir_all(to.parent().unwrap_or(home))?;
+            symlink(std::path::absolute(&from)?, to)?;
+        }
+    }
+    Ok(())
 }
 
 fn sorted(packages: &[String]) -> Vec<String> {

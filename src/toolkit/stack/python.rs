@@ -4,12 +4,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use serde::Deserialize;
-use tokio::process::Command;
 
-use super::super::interpreters::{candidates, series};
+use super::super::interpreters::{answer, candidates, series};
+use super::super::pip::ANSWER;
 use super::error::StackError;
 use crate::model::stack::Package;
 
@@ -47,11 +46,10 @@ pub(crate) struct Interpreter {
 }
 
 impl Interpreter {
-    /// Asks the interpreter behind `program`; none where there is no such program, or it is no Python 3.
+    /// Asks the interpreter behind `program`; none where there is no such program, it is no Python 3,
+    /// or it does not answer.
     pub(crate) async fn ask(program: &Path) -> Option<Self> {
-        let mut command = Command::new(program);
-        command.args(["-I", "-c", ASK]).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-        let output = command.output().await.ok().filter(|output| output.status.success())?;
+        let output = answer(program.as_os_str(), ASK, ANSWER).await.ok().filter(|output| output.status.success())?;
         serde_json::from_slice(&output.stdout).ok()
     }
 
@@ -64,7 +62,9 @@ impl Interpreter {
                 return Ok(found);
             }
         }
+        // A shim by that name may stand for a Python that is not there.
         let mut others = series();
+        others.retain(|other| other != version);
         if let Some(found) = Self::ask(Path::new("python3")).await
             && !others.contains(&found.release())
         {

@@ -1,10 +1,10 @@
 """Lets pip choose packages without fetching what it chooses, and asks how large that is.
 
-    python3 resolve.py TARGET ROOT SIZES PIP-ARGUMENTS
+    python3 resolve.py TARGET ROOT SIZES SECONDS PIP-ARGUMENTS
 
-pip's answer is in the report that its arguments name; sizes, by address, in SIZES. pip chooses for the interpreter TARGET,
-which need not have a pip of its own: with no ROOT, the interpreter that has one starts this program again in TARGET, with
-the folder that its pip is in.
+pip's answer is in the report that its arguments name; sizes, by address, as far as they are told within SECONDS, in SIZES.
+pip chooses for the interpreter TARGET, which need not have a pip of its own: with no ROOT, the interpreter that has one
+starts this program again in TARGET, with the folder that its pip is in.
 
 `pip install --dry-run` fetches every wheel that it has chosen by its metadata alone, before version 25.3. Where pip is made
 otherwise than is known here, it does as it always does, and there are no sizes: they are for display.
@@ -15,6 +15,7 @@ import json
 import os
 import runpy
 import sys
+import threading
 
 TIMEOUT = 10  # Seconds for the question after one size, which nothing depends on.
 
@@ -90,9 +91,9 @@ def ask_sizes(session, report, found):
 
 
 def main():
-    target, root, sizes_file, *arguments = sys.argv[1:]
+    target, root, sizes_file, seconds, *arguments = sys.argv[1:]
     if not root:
-        start_in_target(target or sys.executable, [sizes_file, *arguments])
+        start_in_target(target or sys.executable, [sizes_file, seconds, *arguments])
     sys.meta_path.insert(0, OnlyPip(root))
     try:
         sessions = leave_wheels_where_they_are()
@@ -106,13 +107,26 @@ def main():
         code = end.code
     if code == 0 and sessions:
         found = {}
-        try:
-            ask_sizes(sessions[0], arguments[arguments.index("--report") + 1], found)
-        except Exception:
-            # A server that does not answer this question may well give the files; the others are not asked.
-            pass
+
+        def ask():
+            try:
+                ask_sizes(sessions[0], arguments[arguments.index("--report") + 1], found)
+            except Exception:
+                # A server that does not answer this question may well give the files; the others are not asked.
+                pass
+
+        # A limit for each read bounds neither a server that sends letter by letter nor a hundred slow answers, and
+        # whoever waits for pip gives up when nothing is written for long.
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(float(seconds))
         with open(sizes_file, "w", encoding="utf-8") as file:
-            json.dump(found, file)
+            json.dump(dict(found), file)
+        if asking.is_alive():
+            # Its retries must not be waited for.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
     sys.exit(code)
 
 
