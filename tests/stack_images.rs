@@ -227,7 +227,9 @@ fn a_stack_is_baked_into_the_toolkits_image_once_and_nothing_else_stays_there() 
         (ran.outcomes(), resolved(stack(&ran.report(), "further"))),
         (vec!["cupy it: skip".into()], vec!["numpy".into()])
     );
-    built_images(&ran).iter().for_each(|tag| remove(tag));
+    for tag in built_images(&ran) {
+        remove(&tag);
+    }
 
     // The second time nothing is built, and no index is needed.
     drop(index);
@@ -296,7 +298,9 @@ fn an_image_without_its_source_package_is_built_once_a_run_and_again_in_the_next
     docker_says(&["tag", tag, &kept]);
     run();
     assert!(!docker_says(&["images", "--quiet", &kept]).is_empty());
-    [tag, &kept].into_iter().for_each(|tag| remove(tag));
+    for tag in [tag, &kept] {
+        remove(tag);
+    }
 }
 
 #[test]
@@ -340,10 +344,14 @@ fn a_lock_holds_what_goes_onto_an_image_and_the_image() {
     };
     let ran = run(&["--locked"]).assert_code(0);
     assert_eq!(["baked", "based"].map(|name| version_of(&ran, name)), ["0.0.1", "0.0.1"]);
-    built_images(&ran).iter().for_each(|tag| remove(tag));
+    for tag in built_images(&ran) {
+        remove(&tag);
+    }
     let ran = run(&[]).assert_code(0);
     assert_eq!(["baked", "based"].map(|name| version_of(&ran, name)), ["0.0.2", "0.0.2"]);
-    built_images(&ran).iter().for_each(|tag| remove(tag));
+    for tag in built_images(&ran) {
+        remove(&tag);
+    }
 
     // The same tag for another image is not what was locked.
     let other = format!("FROM {name}\nLABEL another=one\n");
@@ -360,6 +368,6 @@ fn a_lock_holds_what_goes_onto_an_image_and_the_image() {
 /// The images that a run baked stacks into.
 fn built_images(ran: &Ran) -> Vec<String> {
     let report = ran.report();
-    let images = report["runs"][0]["stacks"].as_array().unwrap().iter().flat_map(|stack| stack["images"].as_array());
+    let images = report["runs"][0]["stacks"].as_array().unwrap().iter().filter_map(|stack| stack["images"].as_array());
     images.flatten().filter_map(|image| Some(image["built"]["ref"].as_str()?.to_owned())).collect()
 }
