@@ -13,12 +13,17 @@
 # Its layers stay with the engine: `docker image prune --filter label=ctk-matrix.stage` (or `docker builder prune`).
 ARG BASE=nvidia/cuda:12.6.3-devel-ubuntu24.04
 
-# The image with the Python: its own, else its distribution's.
+# The image with the Python: its own, else its distribution's. What an earlier build of this file left would be mixed with
+# what is to come.
 FROM ${BASE} AS python
 ARG PYTHON=3.12
 USER 0
 RUN set -eu; \
     fail() { echo "ctk-error: $1" >&2; exit 1; }; \
+    if [ -e /opt/ctk-matrix/python ]; then \
+      echo "ctk: the image has a stack of packages already, which this one replaces"; \
+      rm -rf /opt/ctk-matrix/python; \
+    fi; \
     if ! command -v "python${PYTHON}" >/dev/null; then \
       has=$(for at in $(echo "$PATH" | tr : ' '); do ls "$at"; done 2>/dev/null | grep -x 'python3\.[0-9]*' | sort -u | tr '\n' ' '); \
       command -v apt-get >/dev/null || fail "the image has no python${PYTHON} (it has ${has:-no Python }) and no apt-get to install it with: put it into the image"; \
@@ -44,13 +49,15 @@ ARG CTK_OWNER=unknown
 LABEL ctk-matrix.stage=${CTK_STAGE} ctk-matrix.owner=${CTK_OWNER}
 COPY requirements.txt sources.txt* pip.conf* ca.pem* /ctk/
 ENV LANG=C.UTF-8 PIP_CONFIG_FILE=/ctk/pip.conf PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 \
-    PIP_PROGRESS_BAR=off PIP_ROOT_USER_ACTION=ignore NO_COLOR=1 ENVIRONMENT=/opt/ctk-matrix/python
-# An environment, and /ctk/pip, which installs into it. A Python that brings no pip into an environment (it has ensurepip's
-# module and not its wheels, or neither) can lend its own; one without any gets what its distribution has.
+    PIP_USE_PEP517=1 PIP_PROGRESS_BAR=off PIP_ROOT_USER_ACTION=ignore NO_COLOR=1 ENVIRONMENT=/opt/ctk-matrix/python
+# An environment, and /ctk/pip, which installs into it: from without, so that nothing is in it but what was asked for and
+# what that needs. The pip is that of another environment, which does not see its own packages while it works (`--python`
+# would do the same, from pip 22.3 on). A Python that brings no pip into an environment (it has ensurepip's module and not
+# its wheels, or neither) can lend its own; one without any gets what its distribution has.
 RUN set -eu; \
     fail() { echo "ctk-error: $1" >&2; exit 1; }; \
     python=$(command -v "python${PYTHON}"); \
-    brings() { "$python" -m venv /ctk/brought >/dev/null 2>&1; }; \
+    brings() { "$python" -m venv --clear /ctk/brought >/dev/null 2>&1; }; \
     lends() { "$python" -m venv --without-pip /ctk/lent && "$python" -m pip --python /ctk/lent/bin/python3 --version >/dev/null 2>&1; }; \
     headers=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h; \
     packages=; \
@@ -67,11 +74,21 @@ RUN set -eu; \
       DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-unsafe-io $packages >/dev/null \
         || fail "the image lacks what its Python packages need ($packages), and its distribution does not give it"; \
     fi; \
+    "$python" -m venv --without-pip "$ENVIRONMENT"; \
     if [ "$pip" = own ]; then \
-      "$python" -m venv "$ENVIRONMENT"; \
-      printf '#!/bin/sh\nexec %s -m pip "$@"\n' "$ENVIRONMENT/bin/python3" > /ctk/pip; \
+      [ -d "/ctk/brought/lib/python${PYTHON}/site-packages/pip" ] || "$python" -m venv --clear /ctk/brought; \
+      printf '%s\n' \
+        'import runpy, sys' \
+        'from importlib.machinery import PathFinder' \
+        "site = ['/ctk/brought/lib/python${PYTHON}/site-packages']" \
+        'class Pip:' \
+        '    @staticmethod' \
+        '    def find_spec(name, path=None, target=None):' \
+        '        return PathFinder.find_spec(name, site, target) if name == "pip" else None' \
+        'sys.meta_path.insert(0, Pip)' \
+        'runpy.run_module("pip", run_name="__main__", alter_sys=True)' > /ctk/run-pip.py; \
+      printf '#!/bin/sh\nexec %s /ctk/run-pip.py "$@"\n' "$ENVIRONMENT/bin/python3" > /ctk/pip; \
     else \
-      "$python" -m venv --without-pip "$ENVIRONMENT"; \
       printf '#!/bin/sh\nexec %s -m pip --python %s "$@"\n' "$python" "$ENVIRONMENT/bin/python3" > /ctk/pip; \
     fi; \
     chmod +x /ctk/pip

@@ -6,8 +6,10 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use support::index::Index;
@@ -15,6 +17,13 @@ use support::python_image::{PythonImage, remove};
 use support::{Ran, Scene, cache, docker, program};
 
 const PACKAGES: &str = "[cupy-cuda12x==0.0.1, numpy==0.0.1]";
+
+/// Held by each test that builds images: one of them compares what builds have left, which is the whole engine's.
+static BUILDS: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    BUILDS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn image(name: &str, needs: &[PathBuf]) -> PythonImage {
     PythonImage::import(name, program("ctk-bench").to_str().unwrap(), needs)
@@ -44,6 +53,12 @@ fn reason(ran: &Ran, parts: &[&str]) -> String {
 fn stack<'a>(report: &'a Value, name: &str) -> &'a Value {
     let stacks = report["runs"][0]["stacks"].as_array().unwrap();
     stacks.iter().find(|stack| stack["name"] == name).unwrap_or_else(|| panic!("no record of {name}: {report}"))
+}
+
+/// The names of a stack's packages.
+fn resolved(stack: &Value) -> Vec<String> {
+    let packages = stack["resolved"].as_array().unwrap().iter();
+    packages.map(|package| package["name"].as_str().unwrap().to_owned()).collect()
 }
 
 /// What `docker ARGUMENTS` prints.
@@ -133,6 +148,7 @@ fn a_stack_is_baked_into_the_toolkits_image_once_and_nothing_else_stays_there() 
     if !docker() {
         return;
     }
+    let _turn = turn();
     let (index, image) = (Index::serve(), image("toolkit", &[]));
     let PythonImage { name, version } = &image;
     let before = leftovers();
@@ -147,6 +163,10 @@ fn a_stack_is_baked_into_the_toolkits_image_once_and_nothing_else_stays_there() 
         let options = ["--engine", "docker", "--gpu", "none", "--jobs", "1"];
         scene(&matrix, &url).run(&[&options[..], select].concat())
     };
+    let ran = run(&["--select", "stack=baked", "--max-download", "1GB"]).assert_code(1);
+    let refused = reason(&ran, &["path=cupy"]);
+    assert!(refused.starts_with("stack baked: --max-download is set, and nobody knows what the build"), "{refused}");
+
     let ran = run(&[]).assert_code(1);
     assert_eq!(
         ran.outcomes(),
@@ -169,7 +189,8 @@ fn a_stack_is_baked_into_the_toolkits_image_once_and_nothing_else_stays_there() 
     let report = ran.report();
     let baked = stack(&report, "baked");
     assert_eq!(baked["check"], "No broken requirements found.");
-    let numpy = baked["resolved"].as_array().unwrap().iter().find(|package| package["name"] == "numpy").unwrap();
+    assert_eq!(resolved(baked), ["cupy-cuda12x", "numpy"]);
+    let numpy = &baked["resolved"][1];
     assert_eq!((numpy["version"].as_str(), numpy["sha256"].as_str().map(str::len)), (Some("0.0.1"), Some(64)));
     let said = &baked["images"][0];
     assert_eq!(said["base"].as_str(), Some(name.as_str()));
@@ -195,6 +216,21 @@ fn a_stack_is_baked_into_the_toolkits_image_once_and_nothing_else_stays_there() 
     }
     assert_eq!(leftovers().difference(&before).collect::<Vec<_>>(), [""; 0]);
 
+    // In an image that has a stack already, another one does not mix with it.
+    let further = format!(
+        "version: 1\ntoolkits: [{{name: it, version: \"12.6\", image: \"{tag}\"}}]\npaths: [cupy]\nstacks:\n\
+         - {{name: further, python: \"{version}\", packages: [numpy==0.0.1]}}\n"
+    );
+    // A run of nothing but skips is not as expected.
+    let ran = scene(&further, &url).run(&["--engine", "docker", "--gpu", "none"]).assert_code(1);
+    assert_eq!(
+        (ran.outcomes(), resolved(stack(&ran.report(), "further"))),
+        (vec!["cupy it: skip".into()], vec!["numpy".into()])
+    );
+    for tag in built_images(&ran) {
+        remove(&tag);
+    }
+
     // The second time nothing is built, and no index is needed.
     drop(index);
     let again = run(&["--select", "stack=baked"]).assert_code(0);
@@ -214,10 +250,65 @@ fn a_stack_is_baked_into_the_toolkits_image_once_and_nothing_else_stays_there() 
 }
 
 #[test]
+fn an_image_without_its_source_package_is_built_once_a_run_and_again_in_the_next() {
+    if !docker() {
+        return;
+    }
+    let _turn = turn();
+    let (index, image) = (Index::serve(), image("sources", &[]));
+    let PythonImage { name, version } = &image;
+    // What is asked for before a source package is built; the index then has no PyCUDA.
+    let folder = tempfile::tempdir().unwrap();
+    let ask = ["-I", "-c", "import sysconfig; print(sysconfig.get_path('include'))"];
+    let include = String::from_utf8(Command::new("python3").args(ask).output().unwrap().stdout).unwrap();
+    let header = format!("{}/Python.h", &include.trim()[1..]);
+    let (cuda, stub) = ("usr/local/cuda/include/cudaProfiler.h", "usr/local/cuda/lib64/stubs/libcuda.so");
+    for file in ["usr/local/bin/c++", cuda, stub, &header] {
+        let path = folder.path().join("tree").join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    std::fs::write(folder.path().join("Dockerfile"), format!("FROM {name}\nCOPY tree /\n")).unwrap();
+    assert!(Command::new("docker").args(["build", "-q", "-t", name]).arg(folder.path()).status().unwrap().success());
+    let matrix = format!(
+        "version: 1\ntoolkits: [{{name: a, version: \"12.6\", image: \"{name}\"}}, {{name: b, version: \"12.6\", image: \
+         \"{name}\"}}]\npaths: [cupy, pycuda]\nstacks:\n\
+         - {{name: s, python: \"{version}\", packages: [cupy-cuda12x==0.0.1, numpy==0.0.1, pycuda==2026.1]}}\n"
+    );
+    let builds = |ran: &Ran| ran.stderr.matches("stack s: building image ").count();
+    let run = || scene(&matrix, &index.url).run(&["--engine", "docker", "--gpu", "none"]).assert_code(1);
+    let first = run();
+    let expected = ["cupy a: built", "pycuda a: fail provision", "cupy b: built", "pycuda b: fail provision"];
+    assert_eq!(first.outcomes(), expected, "{}", first.stderr);
+    assert_eq!(builds(&first), 1, "{}", first.stderr);
+    let tag = &built_images(&first)[0];
+    let id = || docker_says(&["image", "inspect", "--format", "{{.Id}}", tag]).trim().to_owned();
+    let before = id();
+    let nameless = ["images", "--quiet", "--no-trunc", "--filter", "dangling=true"];
+    let is_there = |id: &str| docker_says(&nameless).contains(id);
+
+    let second = run();
+    assert_eq!((second.outcomes(), builds(&second)), (first.outcomes(), 1), "{}", second.stderr);
+    assert_ne!(id(), before);
+    // The run that built the first is over.
+    assert!(!is_there(&before), "{before} stays without a name");
+    // One that somebody named stays.
+    let kept = format!("ctk-test/kept:{}", std::process::id());
+    docker_says(&["tag", tag, &kept]);
+    run();
+    assert!(!docker_says(&["images", "--quiet", &kept]).is_empty());
+    for tag in [tag, &kept] {
+        remove(tag);
+    }
+}
+
+#[test]
 fn a_lock_holds_what_goes_onto_an_image_and_the_image() {
     if !docker() {
         return;
     }
+    let _turn = turn();
     let (index, image) = (Index::serve(), image("locked", &[]));
     let PythonImage { name, version } = &image;
     // Without pins: the index of the day decides, and the lock afterwards.
@@ -253,10 +344,14 @@ fn a_lock_holds_what_goes_onto_an_image_and_the_image() {
     };
     let ran = run(&["--locked"]).assert_code(0);
     assert_eq!(["baked", "based"].map(|name| version_of(&ran, name)), ["0.0.1", "0.0.1"]);
-    built_images(&ran).iter().for_each(|tag| remove(tag));
+    for tag in built_images(&ran) {
+        remove(&tag);
+    }
     let ran = run(&[]).assert_code(0);
     assert_eq!(["baked", "based"].map(|name| version_of(&ran, name)), ["0.0.2", "0.0.2"]);
-    built_images(&ran).iter().for_each(|tag| remove(tag));
+    for tag in built_images(&ran) {
+        remove(&tag);
+    }
 
     // The same tag for another image is not what was locked.
     let other = format!("FROM {name}\nLABEL another=one\n");
@@ -273,6 +368,6 @@ fn a_lock_holds_what_goes_onto_an_image_and_the_image() {
 /// The images that a run baked stacks into.
 fn built_images(ran: &Ran) -> Vec<String> {
     let report = ran.report();
-    let images = report["runs"][0]["stacks"].as_array().unwrap().iter().flat_map(|stack| stack["images"].as_array());
+    let images = report["runs"][0]["stacks"].as_array().unwrap().iter().filter_map(|stack| stack["images"].as_array());
     images.flatten().filter_map(|image| Some(image["built"]["ref"].as_str()?.to_owned())).collect()
 }

@@ -125,7 +125,8 @@ pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) images: ImageArguments,
     /// The most that may be downloaded, wheels, images and the packages of stacks together, as far as their sizes are
-    /// told: 2GB, 500MiB
+    /// told: 2GB, 500MiB. Stacks are baked into images only if --locked holds every size. Not counted are a source
+    /// package in a run without --locked, what building one needs, and what a distribution adds to an image.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) max_download: Option<u64>,
     /// Use what ctk.lock beside the matrix holds, or say in what this machine differs from it. Claims about packages are

@@ -1,15 +1,15 @@
-//! `ctk-matrix gc`: removes containers and temporary folders whose owner is gone.
-
-use std::fmt::Write as _;
+//! `ctk-matrix gc`: removes containers, layers of image builds and temporary folders whose owner is gone. What cannot be
+//! removed or looked for is said, and keeps nothing else from being removed.
 
 use super::args::GcArguments;
 use super::context::print;
 use super::exit::{Code, Failure};
-use crate::engine::docker::{Docker, Fate, GcItem};
+use crate::engine::docker::{Docker, Fate, GcImage, GcItem};
+use crate::engine::job::EngineError;
 use crate::engine::leftovers::{self, Leftover};
 use crate::model::units;
 
-/// Removes, or names, every container and temporary folder of a run that no longer lives.
+/// Removes, or names, every container, layer and temporary folder of a run that no longer lives.
 pub(crate) fn gc(arguments: &GcArguments) -> Result<Code, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -28,27 +28,38 @@ pub(crate) fn gc(arguments: &GcArguments) -> Result<Code, Failure> {
         if items.is_empty() {
             text = "there is no container of ctk-matrix\n".into();
         }
-        if !arguments.dry_run {
-            let swept = docker.sweep_builds().await.map_err(|error| Failure::new(Code::Engine, error))?;
-            if swept > 0 {
-                let _ = writeln!(text, "{swept} layers of image builds that were killed: removed");
-            }
-        }
-        // A cache, and perhaps another user's: whoever wants the room says so.
-        let (images, bytes) = docker.built_images().await.map_err(|error| Failure::new(Code::Engine, error))?;
-        if images > 0 {
-            let size = units::bytes(bytes);
-            let _ = writeln!(
-                text,
-                "{images} images with stacks of Python packages ({size} with what they share): kept; `docker image prune \
-                 --all --filter label=ctk-matrix.python` removes them"
-            );
-        }
         print(&text)?;
+        let (layers, layers_failed) =
+            told(docker.sweep_builds(arguments.dry_run).await, "layers of image builds", |found| {
+                let failed = found.iter().any(|image| matches!(image.fate, Fate::Failed(_)));
+                (found.iter().map(image_line).collect(), failed)
+            });
+        print(&layers)?;
+        // A cache, and perhaps another user's: whoever wants the room says so.
+        let (cached, cached_failed) = told(docker.built_images().await, "images with stacks", |(images, bytes)| {
+            (cached_line(images, bytes), false)
+        });
+        print(&cached)?;
         let failed = items.iter().any(|item| matches!(item.fate, Fate::Failed(_)));
-        let failed = failed || folders.iter().any(|folder| folder.failure.is_some());
+        let failed = failed || layers_failed || cached_failed || folders.iter().any(|folder| folder.failure.is_some());
         Ok(if failed { Code::NotAsExpected } else { Code::AsExpected })
     })
+}
+
+/// What is to be printed of what the engine was asked for, and whether something failed.
+fn told<T>(answer: Result<T, EngineError>, what: &str, read: impl FnOnce(T) -> (String, bool)) -> (String, bool) {
+    answer.map_or_else(|error| (format!("{what}: the engine does not say what it has: {error}\n"), true), read)
+}
+
+fn cached_line(images: usize, bytes: u64) -> String {
+    if images == 0 {
+        return String::new();
+    }
+    let size = units::bytes(bytes);
+    format!(
+        "{images} images with stacks of Python packages ({size} with what they share): kept; `docker image prune --all \
+         --filter label=ctk-matrix.python` removes them\n"
+    )
 }
 
 fn folder_line(folder: &Leftover, dry_run: bool) -> String {
@@ -62,11 +73,36 @@ fn folder_line(folder: &Leftover, dry_run: bool) -> String {
 
 fn line(item: &GcItem) -> String {
     let GcItem { name, run, job, state, fate, .. } = item;
-    let fate = match fate {
+    let fate = fate_words(fate);
+    format!("{name} ({state}, run {run}, job {job}): {fate}\n")
+}
+
+fn image_line(image: &GcImage) -> String {
+    format!("layer {} of an image build: {}\n", image.id, fate_words(&image.fate))
+}
+
+fn fate_words(fate: &Fate) -> String {
+    match fate {
         Fate::Removed => "removed".to_owned(),
         Fate::WouldRemove => "would be removed".to_owned(),
         Fate::Kept(why) => format!("kept: {why}"),
         Fate::Failed(why) => format!("could not be removed: {why}"),
-    };
-    format!("{name} ({state}, run {run}, job {job}): {fate}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_that_does_not_answer_is_said_and_is_a_failure() {
+        let broken = told::<()>(Err(EngineError::Lost("gone".into())), "layers of image builds", |()| unreachable!());
+        assert!(broken.1 && broken.0.starts_with("layers of image builds: the engine does not say"), "{}", broken.0);
+        let image = |fate| image_line(&GcImage { id: "sha256:1".into(), fate });
+        assert_eq!(image(Fate::WouldRemove), "layer sha256:1 of an image build: would be removed\n");
+        assert_eq!(
+            image(Fate::Failed("in use".into())),
+            "layer sha256:1 of an image build: could not be removed: in use\n"
+        );
+    }
 }

@@ -148,6 +148,7 @@ async fn carry_out(arguments: RunArguments) -> Result<Code, Failure> {
         env,
         canary: OnceCell::new(),
         measured: Mutex::default(),
+        baked: Mutex::default(),
         cache,
         pip: Pip::default(),
         locked,

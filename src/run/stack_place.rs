@@ -94,23 +94,47 @@ impl Worker {
             return Err(failure(format!("image {} needs a container engine: say --engine docker", image.reference)));
         };
         let name = &ask.stack.name;
-        let said = |error: StackError| {
-            let detail = error.detail().map(ToOwned::to_owned);
-            Failure { detail, ..failure(format!("stack {name}: {error}")) }
-        };
+        let said = |error| said(name, &error);
         let recipe = Recipe::of(ask, version, &image.id).map_err(said)?;
         let _turn = unless(cancel, Turn::of(ask, &recipe)).await?.map_err(said)?;
+        // What one job of this run found or built holds for the others, though a source package be missing in it: to try
+        // that again would cost its minutes for every job.
+        let known = self.baked.lock().await.get(&recipe.key).cloned();
+        let (id, facts) = match known {
+            Some(known) => known,
+            None => self.bake(docker, ask, version, image, &recipe, cancel).await?,
+        };
+        self.baked.lock().await.insert(recipe.key, (id.clone(), facts.clone()));
+        Ok(baked::ready(ask, image, id, recipe.tag, facts))
+    }
+
+    /// The image that is there, or a new one.
+    async fn bake(
+        &self,
+        docker: &Docker,
+        ask: &StackAsk<'_>,
+        version: &str,
+        image: &InImage,
+        recipe: &Recipe,
+        cancel: &watch::Receiver<bool>,
+    ) -> Result<(String, Facts), Failure> {
+        let name = &ask.stack.name;
+        let said = |error| said(name, &error);
         let there = docker.built(&recipe.tag, &recipe.key).await.map_err(|error| failure(error.to_string()))?;
         if let Some(id) = there {
             let facts = facts(docker, &id, &recipe.tag).await.map_err(said)?;
             // What could not be built may be built now: a network that failed is no reason for ever.
             if facts.is_final() {
-                return Ok(baked::ready(ask, image, id, recipe.tag, facts));
+                return Ok((id, facts));
             }
         }
+        baked::afford(ask).map_err(said)?;
         let (tag, packages) = (&recipe.tag, ask.stack.packages.join(", "));
         (ask.note)(format!("stack {name}: building image {tag} from {} with {packages}", image.reference));
-        let recipe = unless(cancel, recipe.with_index(ask.pip)).await?.map_err(said)?;
+        let (recipe, left_out) = unless(cancel, recipe.clone().with_index(ask.pip)).await?.map_err(said)?;
+        for setting in left_out {
+            (ask.note)(format!("stack {name}: the build has not what pip has here: {setting}"));
+        }
         let line = |line: &str| {
             // What the Dockerfile says itself, and what takes pip minutes.
             let told = line.strip_prefix("ctk: ").or_else(|| {
@@ -122,19 +146,23 @@ impl Worker {
             }
         };
         let Recipe { tag, key, files, arguments } = &recipe;
-        let build = BuildAsk { tag, key, files, arguments, silence: SILENCE, line: &line };
+        let build = BuildAsk { tag, key, files, arguments, silence: SILENCE, line: &line, note: ask.note };
+        let failed =
+            |text: &str, log: &str| said(baked::failed(version, &ask.stack.packages, &image.reference, text, log));
         let id = docker.build(&build, cancel.clone()).await.map_err(|error| match &error {
             BuildError::Cancelled => failure("interrupted".into()),
-            BuildError::Failed { text, log } => {
-                said(baked::failed(version, &ask.stack.packages, &image.reference, text, log))
-            }
-            BuildError::Idle { log, .. } => {
-                said(baked::failed(version, &ask.stack.packages, &image.reference, &error.to_string(), log))
-            }
+            BuildError::Failed { text, log } => failed(text, log),
+            BuildError::Idle { log, .. } => failed(&error.to_string(), log),
         })?;
         let facts = facts(docker, &id, tag).await.map_err(said)?;
-        Ok(baked::ready(ask, image, id, recipe.tag, facts))
+        Ok((id, facts))
     }
+}
+
+/// The failure of a stack.
+fn said(name: &str, error: &StackError) -> Failure {
+    let detail = error.detail().map(ToOwned::to_owned);
+    Failure { detail, ..failure(format!("stack {name}: {error}")) }
 }
 
 /// What the build left in its image.

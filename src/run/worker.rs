@@ -23,6 +23,7 @@ use crate::model::place::{Place, Provisioned};
 use crate::model::plan::Plan;
 use crate::model::stack::{NOT_TESTED, Python, Stack};
 use crate::model::wire::{Failure, GpuWish, HostLaunches, Request, Task, ToolkitFiles, WIRE};
+use crate::toolkit::stack::baked::Facts;
 use crate::toolkit::stack::{self, ReadyStack, StackAsk};
 use crate::toolkit::{Cache, Pip};
 
@@ -53,6 +54,8 @@ pub struct Worker {
     pub canary: OnceCell<Canary>,
     /// What was measured of toolkits that the catalogue does not know, by name.
     pub measured: Mutex<BTreeMap<String, Option<Measured>>>,
+    /// The images that stacks were baked into, with what is in them, by the hash of what each is made from.
+    pub baked: Mutex<BTreeMap<String, (String, Facts)>>,
     /// How it looks at images.
     pub provisioner: Arc<Provisioner>,
     /// Where stacks of Python packages are made.
@@ -168,7 +171,9 @@ impl Worker {
             note: &note,
         };
         if let (Python::Version(version), Some(image), None) = (&stack.python, image, &provisioned.dir) {
-            return Some(self.baked(&ask, version, image, &cancel).await);
+            let made = self.baked(&ask, version, image, &cancel).await;
+            warn(&made, &note);
+            return Some(made);
         }
         let made = tokio::select! {
             biased;
@@ -179,6 +184,7 @@ impl Worker {
             }),
         };
         step(StackStep::Ended);
+        warn(&made, &note);
         Some(made)
     }
 
@@ -265,5 +271,13 @@ impl Worker {
             deadline: path_timeout.saturating_mul(paths).saturating_add(SLACK),
             env: self.env.clone(),
         }
+    }
+}
+
+/// Tells what is odd about a stack's packages, wherever they were put.
+fn warn(made: &Result<ReadyStack, Failure>, note: &impl Fn(String)) {
+    let records = made.iter().map(|ready| &ready.record);
+    for (name, warning) in records.flat_map(|record| record.warnings.iter().map(|warning| (&record.name, warning))) {
+        note(format!("stack {name}: {warning}"));
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct PipConfig {
     pub(crate) files: Vec<(String, Vec<u8>)>,
     /// The proxies, as build arguments.
     pub(crate) proxies: BTreeMap<String, String>,
+    /// What holds here and cannot be carried, each with the reason.
+    pub(crate) left_out: Vec<String>,
 }
 
 impl PipConfig {
@@ -55,22 +57,34 @@ impl PipConfig {
         let mut settings = effective(said);
         let trust = settings.remove("cert").or_else(|| TRUST.iter().find_map(|name| variable(name)));
         let mut conf = "[global]\n".to_owned();
+        let mut left_out = Vec::new();
         for (name, value) in settings.iter().filter(|(name, _)| CARRIED.contains(&name.as_str())) {
             // A folder of this machine is none of the image's.
-            let values = value.split_whitespace().filter(|one| name != "find-links" || one.contains("://"));
-            let values: Vec<&str> = values.collect();
+            let here = |one: &str| name == "find-links" && (!one.contains("://") || one.starts_with("file:"));
+            let (local, values): (Vec<&str>, Vec<&str>) = value.split_whitespace().partition(|one| here(one));
+            left_out.extend(local.iter().map(|folder| format!("find-links {folder} (it is on this machine)")));
             if !values.is_empty() {
                 let _ = writeln!(conf, "{name} = {}", values.join("\n    "));
             }
         }
-        let certificates = trust.and_then(|path| std::fs::read(Path::new(&path)).ok());
+        let certificates = trust.and_then(|path| {
+            let read = std::fs::read(Path::new(&path));
+            read.map_err(|error| left_out.push(format!("the certificates in {path} ({error})"))).ok()
+        });
         if certificates.is_some() {
             let _ = writeln!(conf, "cert = {CERTIFICATES}");
         }
         let mut files = vec![("pip.conf".to_owned(), conf.into_bytes())];
         files.extend(certificates.map(|bytes| ("ca.pem".to_owned(), bytes)));
+        if let Some(certificate) = settings.get("client-cert") {
+            left_out.push(format!("client-cert {certificate} (its key is this machine's)"));
+        }
+        let netrc = variable("NETRC").or_else(|| Some(format!("{}/.netrc", variable("HOME")?)));
+        if let Some(netrc) = netrc.filter(|path| Path::new(path).is_file()) {
+            left_out.push(format!("passwords in {netrc} (`pip config set global.index-url` takes one in the address)"));
+        }
         let proxies = PROXIES.iter().filter_map(|name| Some(((*name).to_owned(), variable(name)?))).collect();
-        Self { files, proxies }
+        Self { files, proxies, left_out }
     }
 }
 
@@ -120,7 +134,8 @@ mod tests {
             "global.index-url='https://me:pass%20word@index.example/simple'\n\
              global.extra-index-url='\\nhttps://a.example/simple\\nhttps://b.example/simple'\n\
              global.cache-dir='/home/me/cache'\ninstall.retries='7'\n:env:.index-url='http://127.0.0.1:8080/simple'\n\
-             :env:.find-links='/opt/wheels https://wheels.example/list'\n:env:.cert='{}'\n:env:.user='1'\n",
+             :env:.find-links='/opt/wheels https://wheels.example/list file:///opt/more'\n:env:.cert='{}'\n\
+             :env:.user='1'\n",
             certificates.display()
         );
         let variable = |name: &str| (name == "https_proxy").then(|| "http://proxy.example:3128".to_owned());
@@ -134,6 +149,27 @@ mod tests {
         );
         assert_eq!((config.files[1].0.as_str(), text(1).as_str()), ("ca.pem", "trusted"));
         assert_eq!(config.proxies, BTreeMap::from([("https_proxy".into(), "http://proxy.example:3128".into())]));
+        assert_eq!(
+            config.left_out,
+            ["find-links /opt/wheels (it is on this machine)", "find-links file:///opt/more (it is on this machine)"]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_carried_is_named() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::write(scratch.path().join(".netrc"), "machine index.example login me password canary").unwrap();
+        let home = scratch.path().display().to_string();
+        let said = "global.client-cert='/home/me/client.pem'\nglobal.cert='/not/here.pem'\n";
+        let config = PipConfig::read(said, &|name| (name == "HOME").then(|| home.clone()));
+        let text = config.left_out.join("; ");
+        for part in
+            ["the certificates in /not/here.pem (", "client-cert /home/me/client.pem", &format!("{home}/.netrc")]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("canary") && config.left_out.len() == 3, "{text}");
+        assert_eq!(config.files, [("pip.conf".to_owned(), b"[global]\n".to_vec())]);
     }
 
     #[test]

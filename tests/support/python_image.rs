@@ -25,7 +25,7 @@ program = os.path.realpath(getattr(sys, '_base_executable', sys.executable))
 print(json.dumps({'version': '%d.%d' % sys.version_info[:2], 'program': program, 'files': files}))";
 
 /// What the build of an image runs of its own.
-const TOOLS: [&str; 11] = ["sh", "ls", "grep", "tr", "sort", "cut", "cat", "chmod", "mv", "touch", "tee"];
+const TOOLS: [&str; 12] = ["sh", "rm", "ls", "grep", "tr", "sort", "cut", "cat", "chmod", "mv", "touch", "tee"];
 
 /// An image with this machine's Python, removed when it is dropped.
 pub(crate) struct PythonImage {

@@ -2,7 +2,8 @@
 //! not part of it. The main function is [`build`], its main types are [`BuildAsk`] and [`BuildError`].
 //!
 //! Only the engine's classic builder is asked for, which every engine from API 1.41 on has. It keeps the layers of every
-//! stage as images without a name; those that carry [`LABEL_STAGE`] hold a package index's settings, and are removed.
+//! stage as images without a name; those that carry [`LABEL_STAGE`] hold a package index's settings, and are removed, or
+//! the asker is told that they stay.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -17,7 +18,8 @@ use tokio::time::{Instant, sleep, timeout};
 use super::super::output::Tail;
 use super::super::owner::{Life, Owner};
 use super::api::{Api, Failure, ListedImage, failure};
-use super::{LABEL_OWNER, LABEL_PYTHON, LABEL_STAGE};
+use super::gc::{Fate, GcImage};
+use super::{LABEL_BUILDER, LABEL_OWNER, LABEL_PYTHON, LABEL_STAGE};
 
 /// The most of a build's log that is kept: what decides stands at its end.
 const KEPT: usize = 128 << 10;
@@ -38,6 +40,8 @@ pub struct BuildAsk<'a> {
     pub silence: Duration,
     /// Told each line of the log.
     pub line: &'a (dyn Fn(&str) + Send + Sync),
+    /// Told what the build leaves behind that it should not.
+    pub note: &'a (dyn Fn(String) + Send + Sync),
 }
 
 /// Why an image was not built.
@@ -93,7 +97,7 @@ pub(super) async fn build(
         // The machine's own way to its package index, and to a proxy that listens on it alone.
         .networkmode("host")
         .buildargs(&arguments)
-        .labels(&HashMap::from([(LABEL_PYTHON, ask.key)]))
+        .labels(&HashMap::from([(LABEL_PYTHON, ask.key), (LABEL_BUILDER, owner.as_str())]))
         .build();
     let mut answers = Box::pin(api.client().build_image(options, None, Some(bollard::body_full(context.into()))));
     let mut lines = Lines::default();
@@ -123,15 +127,32 @@ pub(super) async fn build(
         Ok(()) | Err(BuildError::Failed { .. }) => Duration::ZERO,
         Err(BuildError::Idle { .. } | BuildError::Cancelled) => LATE,
     };
-    sweep(api, &mark, late).await;
+    if let Some(left) = sweep(api, &mark, late).await {
+        (ask.note)(left);
+    }
     built?;
     let id = existing(api, ask.tag, ask.key).await.map_err(|failure| fail(failure.to_string(), &log))?;
     let id = id.ok_or_else(|| fail("the engine built it, and does not have it".into(), &log))?;
-    // The one that had the tag before has no name now. If a container still uses it, it stays.
     if let Some(before) = before.filter(|before| *before != id) {
-        let _ = api.remove_image(&before).await;
+        drop_replaced(api, &before).await;
     }
     Ok(id)
+}
+
+/// Removes the image that had the tag before, where nobody wants it any more. If a container still uses it, it stays.
+async fn drop_replaced(api: &Api, id: &str) {
+    let Ok(Some(image)) = api.image(id).await else { return };
+    let labels = image.config.and_then(|config| config.labels).unwrap_or_default();
+    if image.repo_tags.unwrap_or_default().is_empty() && is_orphan(&labels, LABEL_BUILDER) {
+        // Else `gc` finds it by its label.
+        let _ = api.remove_image(id).await;
+    }
+}
+
+/// Whether the program that a label names is no more. While it lives, one of its jobs may be about to use the image.
+fn is_orphan(labels: &HashMap<String, String>, label: &str) -> bool {
+    let owner = labels.get(label).and_then(|owner| owner.parse::<Owner>().ok());
+    matches!(owner.map(|owner| owner.life()), Some(Life::Gone))
 }
 
 /// A name for this build's own layers, which nobody else's have.
@@ -183,41 +204,70 @@ impl Lines {
     }
 }
 
-/// Removes what a build has left beside its image, and for some time what it still may leave.
-async fn sweep(api: &Api, mark: &str, late: Duration) {
+/// Removes what a build has left beside its image, and for some time what it still may leave. Says what stays.
+async fn sweep(api: &Api, mark: &str, late: Duration) -> Option<String> {
     let label = format!("{LABEL_STAGE}={mark}");
     let until = Instant::now() + late;
     loop {
-        // What cannot be removed now is found by its labels later: `gc` does it.
-        let _ = remove(api, &label, |_| true).await;
+        let removed = remove(api, &label, false, |_| true).await;
         if Instant::now() >= until {
-            return;
+            return left(&removed);
         }
         sleep(Duration::from_millis(250)).await;
     }
 }
 
-/// Removes the nameless images with a label that are to go, and says how many there were.
-async fn remove(api: &Api, label: &str, goes: impl Fn(&ListedImage) -> bool) -> Result<usize, Failure> {
-    let mut removed = 0;
-    for image in api.images(label, true).await?.into_iter().filter(goes) {
-        match api.remove_image(&image.id).await {
-            Ok(()) => removed += 1,
-            // One below another went with it.
-            Err(failure) if failure.is_not_found() => removed += 1,
-            Err(failure) => return Err(failure),
+/// What of a build's layers stays, in one line.
+fn left(removed: &Result<Vec<GcImage>, Failure>) -> Option<String> {
+    let cure = "`ctk-matrix gc` removes them once this run is over";
+    match removed {
+        Err(failure) => Some(format!(
+            "the layers of an image build cannot be looked for, and pip's settings may be in them ({failure}): {cure}"
+        )),
+        Ok(images) => {
+            let failed = images.iter().filter_map(|image| match &image.fate {
+                Fate::Failed(why) => Some(why.as_str()),
+                Fate::Removed | Fate::WouldRemove | Fate::Kept(_) => None,
+            });
+            let reasons: Vec<&str> = failed.collect();
+            let why = reasons.first()?;
+            let count = reasons.len();
+            Some(format!("layers of an image build stay, with pip's settings in them ({count}; {why}): {cure}"))
         }
     }
-    Ok(removed)
 }
 
-/// Removes what builds have left whose program is no more, and says how many images that were.
-pub(super) async fn collect(api: &Api) -> Result<usize, Failure> {
-    remove(api, LABEL_STAGE, |image| {
-        let owner = image.labels.get(LABEL_OWNER).and_then(|label| label.parse::<Owner>().ok());
-        matches!(owner.map(|owner| owner.life()), Some(Life::Gone))
-    })
-    .await
+/// Removes the nameless images with a label that are to go, or names them, and says what became of each.
+async fn remove(
+    api: &Api,
+    label: &str,
+    dry_run: bool,
+    goes: impl Fn(&ListedImage) -> bool,
+) -> Result<Vec<GcImage>, Failure> {
+    let mut images = Vec::new();
+    for image in api.images(label, true).await?.into_iter().filter(goes) {
+        let removed = if dry_run { None } else { Some(api.remove_image(&image.id).await) };
+        images.push(GcImage { id: image.id, fate: fate(removed) });
+    }
+    Ok(images)
+}
+
+/// What became of an image, from the engine's answer if it was asked to remove it.
+fn fate(removed: Option<Result<(), Failure>>) -> Fate {
+    match removed {
+        None => Fate::WouldRemove,
+        Some(Ok(())) => Fate::Removed,
+        // One below another went with it.
+        Some(Err(failure)) if failure.is_not_found() => Fate::Removed,
+        Some(Err(failure)) => Fate::Failed(failure.to_string()),
+    }
+}
+
+/// Removes, or names, what builds have left whose program is no more: their layers, and images whose tag another has now.
+pub(super) async fn collect(api: &Api, dry_run: bool) -> Result<Vec<GcImage>, Failure> {
+    let mut images = remove(api, LABEL_STAGE, dry_run, |image| is_orphan(&image.labels, LABEL_OWNER)).await?;
+    images.extend(remove(api, LABEL_BUILDER, dry_run, |image| is_orphan(&image.labels, LABEL_BUILDER)).await?);
+    Ok(images)
 }
 
 #[cfg(test)]
@@ -252,5 +302,33 @@ mod tests {
         let names: Vec<_> =
             archive.entries().unwrap().map(|entry| entry.unwrap().path().unwrap().display().to_string()).collect();
         assert_eq!(names, ["Dockerfile", "requirements.txt"]);
+    }
+
+    #[test]
+    fn what_cannot_be_removed_is_said_with_its_cure_and_stops_nothing_else() {
+        let refused = || Failure::Broken("the image is in use".into());
+        let image = |fate| GcImage { id: "sha256:1".into(), fate };
+        assert_eq!(left(&Ok(vec![image(fate(Some(Ok(()))))])), None);
+        assert_eq!(
+            left(&Ok(vec![image(fate(Some(Err(refused())))), image(fate(Some(Ok(()))))])).unwrap(),
+            format!(
+                "layers of an image build stay, with pip's settings in them (1; {}): `ctk-matrix gc` removes them once \
+                 this run is over",
+                refused()
+            )
+        );
+        assert!(left(&Err(refused())).unwrap().contains("`ctk-matrix gc`"));
+        assert_eq!(fate(None), Fate::WouldRemove);
+    }
+
+    #[test]
+    fn an_image_is_an_orphan_once_its_program_is_gone_and_not_where_nobody_is_named() {
+        let of = |owner: String| is_orphan(&HashMap::from([(LABEL_BUILDER.to_owned(), owner)]), LABEL_BUILDER);
+        let living = Owner::this_process().unwrap();
+        assert!(!of(living.to_string()));
+        // Another process with its number began at another time.
+        let fields: Vec<_> = living.to_string().split(' ').map(ToOwned::to_owned).collect();
+        assert!(of(format!("{} 1 {} {}", fields[0], fields[2], fields[3])));
+        assert!(!of("unknown".into()) && !is_orphan(&HashMap::new(), LABEL_BUILDER));
     }
 }

@@ -1,4 +1,5 @@
-//! Removing the containers of runs that are no more. Its main type is [`GcItem`].
+//! Removing the containers of runs that are no more, and what became of each. Its main types are [`GcItem`] and
+//! [`GcImage`].
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub struct GcItem {
     pub fate: Fate,
 }
 
-/// What became of a container.
+/// What became of a container or an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
     /// Its owner is gone, and so is it.
@@ -38,6 +39,15 @@ pub enum Fate {
     Kept(String),
     /// Its owner is gone, and it could not be removed, for this reason.
     Failed(String),
+}
+
+/// One nameless image of ctk-matrix: a layer of a build, or an image whose tag another has now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GcImage {
+    /// The image's id.
+    pub id: String,
+    /// What became of it.
+    pub fate: Fate,
 }
 
 pub(super) async fn collect(api: &Api, dry_run: bool) -> Result<Vec<GcItem>, EngineError> {

@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, watch};
 
 pub use build::{BuildAsk, BuildError};
 pub use fault::PullError;
-pub use gc::{Fate, GcItem};
+pub use gc::{Fate, GcImage, GcItem};
 pub use pull::{Pace, PullAsk};
 pub use registry::Remote;
 
@@ -44,6 +44,9 @@ pub const LABEL_JOB: &str = "ctk-matrix.job";
 pub const LABEL_OWNER: &str = "ctk-matrix.owner";
 /// The label of an image that was built for a stack of Python packages: the hash of what it was made from.
 pub const LABEL_PYTHON: &str = "ctk-matrix.python";
+/// The label of such an image that holds the process that built it. It is not [`LABEL_OWNER`]: a container has the labels
+/// of its image, and a user's own container is not to be taken for one of a run.
+const LABEL_BUILDER: &str = "ctk-matrix.builder";
 /// The label of layers that only such a build needs: the build's own name.
 const LABEL_STAGE: &str = "ctk-matrix.stage";
 
@@ -182,9 +185,9 @@ impl Docker {
         Ok((found.len(), found.iter().map(|image| image.bytes).sum()))
     }
 
-    /// Removes the layers of builds that were killed, and says how many images those were.
-    pub async fn sweep_builds(&self) -> Result<usize, EngineError> {
-        build::collect(&self.api).await.map_err(api::Failure::into_error)
+    /// Removes what builds have left whose program is no more, and says what it found. With `dry_run` nothing is removed.
+    pub async fn sweep_builds(&self, dry_run: bool) -> Result<Vec<GcImage>, EngineError> {
+        build::collect(&self.api, dry_run).await.map_err(api::Failure::into_error)
     }
 
     /// What an image's registry says of it, before anything is pulled.

@@ -1,8 +1,7 @@
-//! Stacks that are baked into the image of their toolkit: what the build is told, and what it left in the image. Pure but
-//! for the lock: an engine builds. The main types are [`Recipe`] and [`Facts`].
+//! Stacks that are baked into the image of their toolkit: what the build is told, and what it left in the image. An engine
+//! builds; this machine's pip is asked only how it reaches its index. The main types are [`Recipe`] and [`Facts`].
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -10,12 +9,13 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::diagnosis::{PipEnd, decisive};
 use super::super::error::ProvisionError;
-use super::super::lock::{self, Lock, Tried};
+use super::super::lock::Lock;
 use super::super::pip::Pip;
 use super::super::pip_config::PipConfig;
 use super::error::StackError;
 use super::image::InImage;
 use super::{LIBRARIES, ReadyStack, StackAsk, files, is_source, record, warnings};
+use crate::model::download::PackageDownload;
 use crate::model::locked_stack::requirements;
 use crate::model::path::Family;
 use crate::model::place::Place;
@@ -84,12 +84,13 @@ impl Recipe {
         Ok(Self { tag: format!("{REPOSITORY}:{}", &key[..16]), key, files, arguments })
     }
 
-    /// Adds this machine's way to its package index, which is used in the build alone.
-    pub async fn with_index(mut self, pip: &Pip) -> Result<Self, StackError> {
+    /// Adds this machine's way to its package index, which is used in the build alone. Also gives what of it cannot be
+    /// had there, each with the reason.
+    pub async fn with_index(mut self, pip: &Pip) -> Result<(Self, Vec<String>), StackError> {
         let config = PipConfig::of(pip).await?;
         self.files.extend(config.files);
         self.arguments.extend(config.proxies);
-        Ok(self)
+        Ok((self, config.left_out))
     }
 }
 
@@ -100,17 +101,21 @@ pub struct Turn(#[expect(dead_code, reason = "held until it is dropped")] Lock);
 impl Turn {
     /// Waits for this run's turn.
     pub async fn of(ask: &StackAsk<'_>, recipe: &Recipe) -> Result<Self, StackError> {
-        let cache = ask.cache;
-        cache.make()?;
-        let path = cache.stacks().join(format!("image-{}.lock", &recipe.key[..16]));
-        let failed = |error: io::Error| StackError::from(cache.error(&path, 0, &error));
-        match lock::open(&path).and_then(Lock::attempt).map_err(failed)? {
-            Tried::Held(lock) => Ok(Self(lock)),
-            Tried::Busy(file) => {
-                (ask.note)(format!("stack {}: another run builds its image, waiting for that", ask.stack.name));
-                Lock::wait(file).await.map(Self).map_err(failed)
-            }
-        }
+        let path = ask.cache.stacks().join(format!("image-{}.lock", &recipe.key[..16]));
+        ask.turn(&path, 0, "another run builds its image, waiting for that").await.map(Self)
+    }
+}
+
+/// Takes what the build will fetch from what may still be downloaded, and refuses where nobody knows how much that is.
+pub fn afford(ask: &StackAsk<'_>) -> Result<(), StackError> {
+    if ask.budget.is_none() {
+        return Ok(());
+    }
+    let packages = ask.locked.iter().flat_map(|locked| locked.packages.iter().chain(&locked.sources));
+    let download: PackageDownload = packages.map(|package| package.bytes).collect();
+    match download.total().filter(|_| ask.locked.is_some()) {
+        Some(bytes) => ask.spend(bytes),
+        None => Err(StackError::Unbounded),
     }
 }
 
@@ -216,8 +221,8 @@ fn read_pip(version: &str, packages: &[String], log: &str, base: &str) -> StackE
             StackError::Image { base: base.into(), line, detail }
         }
         StackError::Provision(ProvisionError::Unreachable { detail }) => {
-            let line = "pip cannot reach its package index from the build, which has this machine's network, proxies and \
-                        pip settings";
+            let line = "pip cannot reach its package index from the build, which has this machine's network and proxies, \
+                        and those of its pip settings that name nothing on this machine";
             StackError::Image { base: base.into(), line: line.into(), detail }
         }
         error => error,

@@ -134,6 +134,12 @@ pub enum StackError {
         /// What may still be fetched.
         left: u64,
     },
+    /// The user allowed so much, and nobody knows how much it would be.
+    #[error(
+        "--max-download is set, and nobody knows what the build of an image fetches: leave it out, or say --locked with a \
+         ctk.lock that holds the size of every package"
+    )]
+    Unbounded,
     /// pip is too old.
     #[error("`{python} -m pip` is older than 22.3, which stacks need: `{python} -m pip install --upgrade pip`")]
     OldPip {
@@ -168,6 +174,7 @@ impl StackError {
             | Self::Unlocked { .. }
             | Self::NoHash { .. }
             | Self::TooMuch { .. }
+            | Self::Unbounded
             | Self::OldPip { .. } => None,
         }
     }

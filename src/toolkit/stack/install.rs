@@ -11,7 +11,6 @@ use std::time::Duration;
 use super::super::cache::Cache;
 use super::super::diagnosis::PipEnd;
 use super::super::error::ProvisionError;
-use super::super::lock::{self, Lock, Tried};
 use super::super::pip::{Pip, StackOrder, StackWork};
 use super::super::staging::Staging;
 use super::super::tree;
@@ -98,15 +97,7 @@ impl Installer<'_> {
             return Ok(made);
         }
         let (cache, name) = (self.ask.cache, &self.ask.stack.name);
-        cache.make()?;
-        let locked = |error: io::Error| StackError::from(cache.error(&entry.lock, NEEDED, &error));
-        let _lock = match lock::open(&entry.lock).and_then(Lock::attempt).map_err(locked)? {
-            Tried::Held(lock) => lock,
-            Tried::Busy(file) => {
-                (self.ask.note)(format!("stack {name}: another run installs it, waiting for that"));
-                Lock::wait(file).await.map_err(locked)?
-            }
-        };
+        let _lock = self.ask.turn(&entry.lock, NEEDED, "another run installs it, waiting for that").await?;
         if let Some(made) = known() {
             return Ok(made);
         }
@@ -208,7 +199,7 @@ impl Installer<'_> {
         chosen: &[LockedPackage],
     ) -> Result<Vec<Package>, StackError> {
         let download: PackageDownload = chosen.iter().map(|package| package.bytes).collect();
-        self.spend(download.bytes)?;
+        self.ask.spend(download.bytes)?;
         (self.ask.progress)(StackStep::Started(download));
         // Unpacking makes more of the bytes: the bar stops at the size of what is fetched.
         let (most, total) = (AtomicU64::new(0), download.total().unwrap_or(u64::MAX));
@@ -232,15 +223,6 @@ impl Installer<'_> {
             }
             other => other,
         })
-    }
-
-    /// Takes the bytes from what may still be downloaded.
-    fn spend(&self, bytes: u64) -> Result<(), StackError> {
-        let Some(budget) = self.ask.budget else { return Ok(()) };
-        match budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)) {
-            Ok(_) => Ok(()),
-            Err(left) => Err(StackError::TooMuch { bytes, left }),
-        }
     }
 
     /// Runs pip, and reads its report.

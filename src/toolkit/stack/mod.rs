@@ -14,8 +14,9 @@ mod report;
 mod resolve;
 mod warnings;
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use self::error::StackError;
 pub use self::image::InImage;
@@ -24,6 +25,7 @@ use self::install::{Installer, Made};
 use self::python::Interpreter;
 pub use self::resolve::{LockAsk, LockPlace, installed, lock};
 use super::cache::Cache;
+use super::lock::{Lock, Tried, open};
 use super::pip::Pip;
 use crate::model::event::StackStep;
 use crate::model::locked_stack::LockedPackages;
@@ -62,6 +64,30 @@ pub struct StackAsk<'a> {
     pub note: &'a (dyn Fn(String) + Send + Sync),
 }
 
+impl StackAsk<'_> {
+    /// The lock on what one run at a time makes. Says `busy` if another run has it, and waits for that.
+    async fn turn(&self, path: &Path, needed: u64, busy: &str) -> Result<Lock, StackError> {
+        self.cache.make()?;
+        let failed = |error: io::Error| StackError::from(self.cache.error(path, needed, &error));
+        match open(path).and_then(Lock::attempt).map_err(failed)? {
+            Tried::Held(lock) => Ok(lock),
+            Tried::Busy(file) => {
+                (self.note)(format!("stack {}: {busy}", self.stack.name));
+                Lock::wait(file).await.map_err(failed)
+            }
+        }
+    }
+
+    /// Takes the bytes from what may still be downloaded.
+    fn spend(&self, bytes: u64) -> Result<(), StackError> {
+        let Some(budget) = self.budget else { return Ok(()) };
+        match budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)) {
+            Ok(_) => Ok(()),
+            Err(left) => Err(StackError::TooMuch { bytes, left }),
+        }
+    }
+}
+
 /// A stack that jobs can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadyStack {
@@ -81,25 +107,21 @@ pub struct ReadyStack {
 
 /// Puts a stack on this machine, or says why not. Dropping the future ends pip and leaves nothing behind.
 pub async fn provide(ask: &StackAsk<'_>) -> Result<ReadyStack, StackError> {
-    let ready = match (&ask.stack.python, ask.image) {
-        (Python::Host, None) => host(ask).await?,
-        (Python::Host, Some(image)) => image::host(ask, image)?,
+    match (&ask.stack.python, ask.image) {
+        (Python::Host, None) => host(ask).await,
+        (Python::Host, Some(image)) => image::host(ask, image),
         (Python::Version(version), None) => {
             let interpreter = Interpreter::of_version(version).await?;
             let binds = if ask.by_everyone { interpreter.binds()? } else { Vec::new() };
-            made(ask, version, Some(&interpreter), None, binds).await?
+            made(ask, version, Some(&interpreter), None, binds).await
         }
         (Python::Version(version), Some(image)) => {
             let python = image.python(version)?;
             let reader = Interpreter::of_version(version).await.ok();
             let target = Target { image, python, reader: reader.as_ref() };
-            made(ask, version, None, Some(target), Vec::new()).await?
+            made(ask, version, None, Some(target), Vec::new()).await
         }
-    };
-    for warning in &ready.record.warnings {
-        (ask.note)(format!("stack {}: {warning}", ask.stack.name));
     }
-    Ok(ready)
 }
 
 const LIBRARIES: [Family; 4] = [Family::CudaCore, Family::Cupy, Family::Numba, Family::Pycuda];

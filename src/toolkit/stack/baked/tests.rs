@@ -1,5 +1,7 @@
 //! Tests of what a build is told, and of what is made of its words.
 
+use std::sync::atomic::AtomicU64;
+
 use super::super::super::cache::Cache;
 use super::*;
 use crate::model::locked_stack::{LockedPackage, LockedPackages};
@@ -49,6 +51,35 @@ fn with<T>(packages: &[&str], root: &str, locked: Option<&LockedPackages>, then:
         progress: &drop,
         note: &drop,
     })
+}
+
+#[test]
+fn with_a_limit_only_what_is_locked_with_known_sizes_that_fit_is_fetched() {
+    let of = |locked: Option<&LockedPackages>, budget: Option<u64>| {
+        let left = budget.map(AtomicU64::new);
+        let result = with(&["numpy==2.4.6"], "/c", locked, |ask| {
+            afford(&StackAsk { budget: left.as_ref(), ..*ask }).map_err(|error| error.to_string())
+        });
+        (result, left.map(AtomicU64::into_inner))
+    };
+    let refused =
+        |result: Result<(), String>, word: &str| assert!(result.as_ref().unwrap_err().contains(word), "{result:?}");
+    let untold = held(&["numpy"], &["pycuda"]);
+    let mut told = untold.clone();
+    told.packages[0].bytes = Some(600);
+    refused(of(Some(&told), Some(1000)).0, "nobody knows");
+    told.sources[0].bytes = Some(300);
+    assert_eq!(of(None, None), (Ok(()), None));
+    assert_eq!(of(Some(&untold), None), (Ok(()), None));
+    refused(
+        of(None, Some(u64::MAX)).0,
+        "nobody knows what the build of an image fetches: leave it out, or say --locked",
+    );
+    refused(of(Some(&untold), Some(u64::MAX)).0, "nobody knows");
+    assert_eq!(of(Some(&told), Some(1000)), (Ok(()), Some(100)));
+    let (result, left) = of(Some(&told), Some(899));
+    refused(result, "--max-download leaves 899");
+    assert_eq!(left, Some(899));
 }
 
 fn recipe(packages: &[&str], version: &str, base: &str) -> Recipe {
