@@ -347,11 +347,9 @@ fn a_lock_holds_what_goes_onto_an_image_and_the_image() {
     for tag in built_images(&ran) {
         remove(&tag);
     }
-    let ran = run(&[]).assert_code(0);
-    assert_eq!(["baked", "based"].map(|name| version_of(&ran, name)), ["0.0.2", "0.0.2"]);
-    for tag in built_images(&ran) {
-        remove(&tag);
-    }
+    // Without the lock the index of the day decides again; the bound environment shows it, and takes no build.
+    let ran = run(&["--select", "stack=based"]).assert_code(0);
+    assert_eq!(version_of(&ran, "based"), "0.0.2");
 
     // The same tag for another image is not what was locked.
     let other = format!("FROM {name}\nLABEL another=one\n");
