@@ -18,8 +18,10 @@ use super::diagnosis::{PipEnd, clean, diagnose};
 use super::error::ProvisionError;
 use super::pip::{Group, Pip, tail};
 pub use super::python::Interpreter;
+use super::stack::report::{self, Installed};
 use super::staging::Staging;
 use crate::model::claim::PackageAction;
+use crate::model::stack::normalised;
 
 /// pip is given so long for one question; an environment with CUDA's libraries takes a minute to fetch.
 const PIP_LIMIT: Duration = Duration::from_mins(20);
@@ -207,29 +209,15 @@ impl Packages {
         other: Option<&str>,
         packages: &[String],
     ) -> Result<Seen, PackageError> {
-        #[derive(Deserialize)]
-        struct Report {
-            install: Vec<Item>,
-        }
-        #[derive(Deserialize)]
-        struct Item {
-            metadata: Metadata,
-        }
-        #[derive(Deserialize)]
-        struct Metadata {
-            name: String,
-            version: String,
-        }
         let staging = self.staging()?;
         let command = self.pip.choose(&python.program, staging.path(), other, packages);
         let ended = self.capture(command, PIP_LIMIT).await?;
         if ended.end != PipEnd::Code(0) {
             return self.refused(packages, &ended);
         }
-        let report = fs::read(staging.path().join("report.json")).map_err(|error| self.io(&error))?;
-        let report: Report = serde_json::from_slice(&report).map_err(|error| self.io(&error.into()))?;
-        let mut packages: Vec<String> =
-            report.install.iter().map(|item| format!("{} {}", item.metadata.name, item.metadata.version)).collect();
+        let chosen = report::read(&staging.path().join("report.json")).map_err(|error| self.io(&error))?;
+        let chosen = chosen.into_iter().map(Installed::package);
+        let mut packages: Vec<String> = chosen.map(|package| format!("{} {}", package.name, package.version)).collect();
         packages.sort_by_key(|package| package.to_lowercase());
         Ok(Seen::Works { saw: "pip finds a choice that fits".into(), packages })
     }
@@ -441,12 +429,6 @@ pub fn names_version(claimed: &str, version: &str) -> bool {
     let any = VersionSpecifiers::from_str(&format!("=={claimed}.*")).ok();
     let Ok(version) = Version::from_str(version) else { return false };
     [exact, any].into_iter().flatten().any(|range| range.contains(&version))
-}
-
-/// A name as indexes compare it.
-fn normalised(name: &str) -> String {
-    let parts: Vec<&str> = name.trim().split(['-', '_', '.']).filter(|part| !part.is_empty()).collect();
-    parts.join("-").to_lowercase()
 }
 
 #[cfg(test)]

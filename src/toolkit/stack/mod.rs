@@ -10,7 +10,7 @@ mod error;
 mod image;
 mod install;
 mod python;
-mod report;
+pub(super) mod report;
 mod resolve;
 mod warnings;
 

@@ -17,7 +17,7 @@ struct Report {
 
 /// A package of the report, as far as it is used.
 #[derive(Deserialize)]
-pub(super) struct Installed {
+pub(crate) struct Installed {
     metadata: Metadata,
     #[serde(default)]
     download_info: DownloadInfo,
@@ -57,7 +57,7 @@ impl Installed {
     }
 
     /// As a record has it.
-    pub(super) fn package(self) -> Package {
+    pub(crate) fn package(self) -> Package {
         let sha256 = self.sha256();
         Package {
             name: self.metadata.name,
@@ -79,7 +79,7 @@ impl Installed {
 }
 
 /// The packages of the report in `file`, sorted by name.
-pub(super) fn read(file: &Path) -> io::Result<Vec<Installed>> {
+pub(crate) fn read(file: &Path) -> io::Result<Vec<Installed>> {
     let mut report: Report = serde_json::from_slice(&fs::read(file)?)?;
     report.install.sort_by_key(|installed| normalised(&installed.metadata.name));
     Ok(report.install)
